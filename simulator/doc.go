@@ -46,7 +46,7 @@
 //   - Pollux's and Optimus's elastic grants: Plan starts jobs on a number of GPUs
 //     (Grant) and changes it while they run (Resize); the loop sets the rate from
 //     the throughput table and charges the restart.
-//   - Pooling's reclaim: WakeAt(now+grace) when a tenant asks for lent quota back;
+//   - Pooling's reclaim: WakeAt(the end of the grace time) of a tenant that asks for lent quota back;
 //     at that Plan, Preempt the borrowers and Start the owner's jobs.
 //
 // A View does not tell how long a job still runs. A policy that needs it, as a

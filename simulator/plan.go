@@ -106,6 +106,9 @@ func (p *Plan) SetQuantum(id ID, at time.Duration) {
 // Several requests keep the earliest.
 func (p *Plan) WakeAt(at time.Duration) { p.s.wakeAt(at) }
 
+// ForgetWakes withdraws all requests of WakeAt, and those of a protected job's retry.
+func (p *Plan) ForgetWakes() { p.s.wake = never }
+
 func (s *Sim) wakeAt(at time.Duration) { s.wake = min(s.wake, max(at, s.now)) }
 
 // AllowSpread says whether the job's next start may spread over more nodes than

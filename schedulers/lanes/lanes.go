@@ -159,8 +159,8 @@ func (l *Lanes) lane(width int, relaxed bool, j simulator.ID) int32 {
 	return int32(len(l.lanes) - 1)
 }
 
-// Add adds a waiting job.
-func (l *Lanes) Add(width int, relaxed bool, e Entry) {
+// Add adds a waiting job and reports whether it comes first in its lane.
+func (l *Lanes) Add(width int, relaxed bool, e Entry) (first bool) {
 	i := l.lane(width, relaxed, e.ID)
 	x := &l.lanes[i]
 	if x.list.Len() == 0 {
@@ -170,6 +170,7 @@ func (l *Lanes) Add(width int, relaxed bool, e Entry) {
 	x.list.Insert(e)
 	l.total++
 	l.gpus += width
+	return x.list.At(0) == e
 }
 
 // Remove removes a job.

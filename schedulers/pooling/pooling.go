@@ -55,7 +55,6 @@ type policy struct {
 	stop    []simulator.ID
 	one     [1]simulator.ID
 	idle    int // GPUs of quotas that may be borrowed; -1 if not computed
-	planned bool
 }
 
 // tenant is the state of a tenant.
@@ -71,7 +70,7 @@ type tenant struct {
 }
 
 func (p *policy) Reset(s *simulator.View, plan *simulator.Plan) {
-	p.s, p.plan, p.planned = s, plan, false
+	p.s, p.plan = s, plan
 	for len(p.tenants) < s.Tenants() {
 		p.tenants = append(p.tenants, tenant{})
 	}
@@ -123,19 +122,30 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 		p.tenantOf(j).run.Insert(p.started(j))
 		return
 	}
-	p.waits(j)
-	if due := p.s.JobSince(j) + p.grace; !p.planned && due > p.s.Now() && p.s.JobDemand(j) <= p.tenantOf(j).quota {
-		p.plan.WakeAt(due) // the request may precede the resumption
+	if p.waits(j) && p.s.BeyondQuota() > 0 {
+		p.wake(j)
 	}
 }
 
-func (p *policy) waits(j simulator.ID) {
+// waits adds a waiting job and reports whether it is the first of a width that the quota has room for.
+func (p *policy) waits(j simulator.ID) bool {
 	t, g := p.tenantOf(j), p.s.JobDemand(j)
-	t.wait.Add(g, false, lanes.Entry{ID: j})
+	first := t.wait.Add(g, false, lanes.Entry{ID: j})
 	if g <= t.quota {
 		t.claim += g
 	}
+	return first && g <= t.quota
 }
+
+// wake requests a plan at the end of a waiting job's grace time.
+func (p *policy) wake(j simulator.ID) {
+	if due := p.due(j); due > p.s.Now() {
+		p.plan.WakeAt(due)
+	}
+}
+
+// due is the end of a waiting job's grace time.
+func (p *policy) due(j simulator.ID) time.Duration { return p.s.JobSince(j) + p.grace }
 
 // runs moves a started job, removed from its lane, to the running jobs.
 func (p *policy) runs(j simulator.ID) {
@@ -148,8 +158,10 @@ func (p *policy) runs(j simulator.ID) {
 
 func (p *policy) Finish(j simulator.ID) { p.tenantOf(j).run.Remove(p.started(j)) }
 
+// Plan leaves the requests that Admit makes of the same jobs in a run that resumes: a plan at another instant may
+// decide otherwise.
 func (p *policy) Plan(plan *simulator.Plan) {
-	p.planned = true
+	plan.ForgetWakes()
 	if p.s.Waiting() == 0 {
 		return
 	}
@@ -157,6 +169,21 @@ func (p *policy) Plan(plan *simulator.Plan) {
 		p.own(plan, i)
 	}
 	p.borrow(plan)
+	if p.s.BeyondQuota() == 0 {
+		return
+	}
+	for i := range p.tenants {
+		t := &p.tenants[i]
+		t.wait.Walk()
+		for {
+			e, _, in, ok := t.wait.Next(t.quota)
+			if !ok {
+				break
+			}
+			p.wake(e.ID)
+			t.wait.Close(in)
+		}
+	}
 }
 
 // own starts a tenant's jobs that fit its quota, and reclaims lent GPUs for
@@ -192,11 +219,7 @@ func (p *policy) own(plan *simulator.Plan, tenant int) {
 // reclaim starts a job that fits its tenant's quota on GPUs of borrowers, if its
 // grace time is over and preemption can make a place.
 func (p *policy) reclaim(plan *simulator.Plan, j simulator.ID) bool {
-	if p.s.BeyondQuota() == 0 {
-		return false
-	}
-	if due := p.s.JobSince(j) + p.grace; due > p.s.Now() {
-		p.plan.WakeAt(due)
+	if p.s.BeyondQuota() == 0 || p.due(j) > p.s.Now() {
 		return false
 	}
 	// First the fewest borrowers with enough GPUs; if their nodes do not suffice, all

@@ -171,3 +171,66 @@ func TestBlockingHead(t *testing.T) {
 		}
 	}
 }
+
+// TestForksPlanAtTheSameInstants: where exchanges count GPUs only, each plan stops the borrower for the
+// first job, which waits for nodes. A fork has no plan for the job behind it, nor a run one for a job that
+// has started.
+func TestForksPlanAtTheSameInstants(t *testing.T) {
+	var list []workload.Job
+	for i, j := range []struct {
+		job
+		on string
+	}{
+		{job{"c", 0, 1000, 1}, "A100"}, {job{"c", 0, 90, 1}, "A100"}, {job{"b", 0, 2000, 1}, "V100"},
+		{job{"a", 5, 100, 2}, "A100"}, {job{"a", 40, 100, 2}, "A100"}, {job{"a", 66, 210, 1}, "A100"},
+	} {
+		list = append(list, workload.Job{ID: fmt.Sprint(i), Tenant: j.tenant,
+			Submit: time.Duration(j.submit) * time.Second, Duration: time.Duration(j.duration) * time.Second,
+			GPUs: workload.GPUs(j.gpus), Model: "resnet50", Requested: workload.Request{GPUModel: j.on}.Shared()})
+	}
+	w, err := workload.New("test", time.Time{}, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := space.New(pooling.Space(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Parse(s.Default(), []string{"grace=60", "lend=0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := workload.Cluster{VCs: []workload.VC{{Tenant: "a", GPUs: 3}, {Tenant: "c", GPUs: 2}},
+		Groups: []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 4, GPUModel: "V100"},
+			{Nodes: 1, GPUsPerNode: 2, GPUModel: "A100"}}}
+	o := borrows
+	o.Peer.QuotaOnly = true
+	finish := func(sim *simulator.Sim) string {
+		if err := sim.Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%+v", sim.Outcomes(nil))
+	}
+	var run, fork simulator.Sim
+	if err := run.Start(cluster, w, pooling.New(c), o); err != nil {
+		t.Fatal(err)
+	}
+	forks := make([]string, 350)
+	for at := range forks {
+		if err := run.RunUntil(context.Background(), time.Duration(at)*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		run.Fork(&fork, pooling.New(c))
+		forks[at] = finish(&fork)
+	}
+	want := finish(&run)
+	// When the grace time of the first is over, as the last job comes, and as it starts and ends.
+	if got := run.Outcomes(nil)[2].Preemptions; got != 4 {
+		t.Errorf("the borrower is stopped %d times, want 4", got)
+	}
+	for at, got := range forks {
+		if got != want {
+			t.Fatalf("a fork at %d s: %s\nthe run: %s", at, got, want)
+		}
+	}
+}
