@@ -139,3 +139,24 @@ func TestStartingWhoRunsPanics(t *testing.T) {
 	s.jobs[0].phase = running
 	s.canHelp(nil, []ID{0})
 }
+
+// TestResumedRunsHavePoolsAsBefore: a job that asks for memory, so that there are no pools, may have ended before.
+func TestResumedRunsHavePoolsAsBefore(t *testing.T) {
+	cluster := workload.Uniform(2, 1)
+	cluster.Groups[0].Memory = 1 << 30
+	none, err := workload.New("none", time.Time{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := &workload.State{At: time.Hour, Cluster: cluster}
+	for _, memory := range []int64{0, 1} {
+		var s Sim
+		ended := EndedJob{End: time.Hour, GPUs: 1, Requested: workload.Request{Memory: memory}.Shared()}
+		if err := s.Resume(state, nil, none, &restless{}, Options{Past: NewPast([]EndedJob{ended})}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := s.HasPools(), memory == 0; got != want {
+			t.Errorf("after a job that asks for %d bytes: pools %v, want %v", memory, got, want)
+		}
+	}
+}

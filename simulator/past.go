@@ -28,6 +28,7 @@ type Past struct {
 	jobs     []EndedJob
 	runTimes func() map[Likeness]*runTimes
 	digest   func() string
+	rationed func() bool
 }
 
 // Likeness is the common property of recurring jobs: their key, their tenant and
@@ -57,6 +58,9 @@ type runTimes struct {
 func NewPast(jobs []EndedJob) *Past {
 	p := &Past{jobs: jobs}
 	p.runTimes = sync.OnceValue(p.index)
+	p.rationed = sync.OnceValue(func() bool {
+		return slices.ContainsFunc(jobs, func(j EndedJob) bool { return rationed(j.Requested) })
+	})
 	p.digest = sync.OnceValue(func() string {
 		h := sha256.New()
 		for i := range jobs {

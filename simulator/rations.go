@@ -17,19 +17,22 @@ type need struct {
 // rationed reports whether nodes have CPUs or memory that jobs may lack.
 func (p *placer) rationed() bool { return len(p.cpus) > 0 }
 
-// beginRations makes all CPUs and memory free, if nodes have and jobs ask for some.
+// rationed reports whether a job asks for CPUs or memory.
+func rationed(r workload.Requested) bool { return r.Request().MilliCPUs > 0 || r.Request().Memory > 0 }
+
+// beginRations makes all CPUs and memory free, if nodes have and jobs ask for some. A run that resumes is as the one
+// before it, in which jobs asked that have ended.
 func (s *Sim) beginRations(arrivals []workload.Job) {
 	if s.place.mode == Count || !s.cluster.Rationed() {
 		return
 	}
-	asks := func(j *workload.Job) bool { r := j.Request(); return r.MilliCPUs > 0 || r.Memory > 0 }
-	some := false
+	some := s.opts.Past != nil && s.opts.Past.rationed()
 	for i := range arrivals {
-		some = some || asks(&arrivals[i])
+		some = some || rationed(arrivals[i].Requested)
 	}
 	if s.state != nil {
 		for i := range s.state.Jobs {
-			some = some || asks(&s.state.Jobs[i].Job)
+			some = some || rationed(s.state.Jobs[i].Requested)
 		}
 	}
 	if some {
