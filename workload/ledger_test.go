@@ -259,6 +259,45 @@ func TestLedgerCountsNodes(t *testing.T) {
 	}
 }
 
+// TestReservedNodesAreNumbered: a state has the reservations of named nodes by the numbers that it gives these nodes,
+// without those that are down.
+func TestReservedNodesAreNumbered(t *testing.T) {
+	c := Uniform(4, 8)
+	at := func(number int, name string) ReservedNode { return ReservedNode{Number: number, Name: name} }
+	c.Site.Reservations = []Reservation{{Nodes: []ReservedNode{at(0, "n1"), at(1, "n2")}},
+		{Nodes: []ReservedNode{at(3, "n10")}}, {Nodes: []ReservedNode{at(1, "")}}}
+	node := func(kind EventKind, name string, at int) Event {
+		return Event{ID: fmt.Sprint(kind, name, at), Kind: kind, Time: time.Duration(at), Node: name, NodeGPUs: 8}
+	}
+	reserved := func(l *Ledger, at time.Duration) string {
+		var out []string
+		s := l.State(at)
+		for _, r := range s.Cluster.Site.Reservations {
+			out = append(out, fmt.Sprint(r.Nodes))
+		}
+		return fmt.Sprint(s.Cluster.Nodes(), out)
+	}
+	listed, silent := NewLedger(c), NewLedger(c)
+	for _, name := range []string{"n1", "n2", "n3", "n10"} { // in order of name: n1 n10 n2 n3
+		apply(t, listed, node(NodeUp, name, 1))
+	}
+	apply(t, listed, node(NodeDown, "n1", 2))
+	apply(t, silent, node(NodeDown, "n1", 2)) // only failures are reported
+	for _, w := range []struct {
+		l    *Ledger
+		at   time.Duration
+		want string
+	}{{listed, 1, "4 [[{0 n1} {2 n2}] [{1 n10}] [{1 }]]"}, {listed, 2, "3 [[{1 n2}] [{0 n10}] [{1 }]]"},
+		{silent, 2, "3 [[{1 n2}] [{0 n10}] [{1 }]]"}} {
+		if got := reserved(w.l, w.at); got != w.want {
+			t.Errorf("at %d: %s, want %s", w.at, got, w.want)
+		}
+	}
+	if got := c.Site.Reservations[0].Nodes; got[0].Number != 0 || got[1].Number != 1 {
+		t.Errorf("the registered cluster became %v", got)
+	}
+}
+
 // Nodes of a cluster of groups are counted and numbered by group: by their
 // number, or by their size.
 func TestLedgerCountsNodesByGroup(t *testing.T) {

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -12,7 +13,7 @@ type nodeRange struct{ free, end int }
 // cluster's number of nodes, and lists nodes that are down or draining. Nodes of the
 // cluster that are reported come first; nodes that only placements name get the
 // rest. A name that is a free number is that number; the others follow in order of name.
-// at is where the jobs run.
+// at is where the jobs run. Reservations of named nodes have their numbers of the state.
 func (l *Ledger) number(s *State, at [][]NodeShare) {
 	var placed []string
 	shares := 0
@@ -37,7 +38,15 @@ func (l *Ledger) number(s *State, at [][]NodeShare) {
 			}
 		}
 	}
-	if shares == 0 && closed == 0 {
+	reserved := map[string]int{} // groups of nodes that neither events nor placements name
+	for i := range s.Cluster.Site.Reservations {
+		for _, n := range s.Cluster.Site.Reservations[i].Nodes {
+			if n.Name != "" && known[n.Name] == nil {
+				reserved[n.Name] = l.cluster.GroupOf(n.Number)
+			}
+		}
+	}
+	if shares == 0 && closed == 0 && len(s.Cluster.Site.Reservations) == 0 {
 		return
 	}
 	slices.Sort(listed)
@@ -53,6 +62,9 @@ func (l *Ledger) number(s *State, at [][]NodeShare) {
 	}
 	ranges = append(ranges, nodeRange{0, total})
 	rangeOf := func(name string) *nodeRange {
+		if g, ok := reserved[name]; ok && g >= 0 {
+			return &ranges[g]
+		}
 		if g := l.groupOf(name, known[name]); g >= 0 {
 			return &ranges[g]
 		}
@@ -60,7 +72,7 @@ func (l *Ledger) number(s *State, at [][]NodeShare) {
 	}
 	number := make(map[string]int, len(listed)+len(placed))
 	taken := make([]bool, total)
-	for _, names := range [][]string{listed, placed} {
+	for _, names := range [][]string{listed, placed, slices.Sorted(maps.Keys(reserved))} {
 		for _, name := range names {
 			n, err := strconv.Atoi(name)
 			if r := rangeOf(name); err == nil && n >= r.free && n < r.end && strconv.Itoa(n) == name && !taken[n] {
@@ -69,7 +81,7 @@ func (l *Ledger) number(s *State, at [][]NodeShare) {
 		}
 		for _, name := range names {
 			if _, ok := number[name]; ok {
-				continue
+				continue // a reserved one may be placed, too
 			}
 			r := rangeOf(name)
 			for r.free < r.end && taken[r.free] {
@@ -93,6 +105,7 @@ func (l *Ledger) number(s *State, at [][]NodeShare) {
 	}
 	slices.Sort(s.Down)
 	slices.Sort(s.Draining)
+	s.Cluster.Site.Reservations = renumbered(s.Cluster.Site.Reservations, number)
 	all := make([]NodeGPUs, 0, shares)
 	for i := range at {
 		if len(at[i]) == 0 {
@@ -108,4 +121,22 @@ func (l *Ledger) number(s *State, at [][]NodeShare) {
 		}
 		s.Jobs[i].Placement = all[from:len(all):len(all)]
 	}
+}
+
+// renumbered returns reservations with the numbers of their named nodes, without those that have none.
+func renumbered(all []Reservation, number map[string]int) []Reservation {
+	all = slices.Clone(all)
+	for i := range all {
+		nodes := all[i].Nodes
+		all[i].Nodes = make([]ReservedNode, 0, len(nodes))
+		for _, n := range nodes {
+			if at, ok := number[n.Name]; ok || n.Name == "" {
+				if ok {
+					n.Number = at
+				}
+				all[i].Nodes = append(all[i].Nodes, n)
+			}
+		}
+	}
+	return all
 }

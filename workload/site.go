@@ -69,10 +69,17 @@ type Reservation struct {
 	Name string    `json:"name,omitempty"`
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	// Nodes are their numbers, as the groups have them in order.
-	Nodes []int `json:"nodes"`
+	Nodes []ReservedNode `json:"nodes"`
 	// Whole says that plans for partitions of which it has all nodes go on behind it.
 	Whole bool `json:"whole,omitempty"`
+}
+
+// ReservedNode is a node of a reservation.
+type ReservedNode struct {
+	// Number is as the groups have their nodes in order, and in a State as the State has them.
+	Number int `json:"number"`
+	// Name is the scheduler's, empty if the node is known by its number.
+	Name string `json:"name,omitempty"`
 }
 
 // validate names the first field that no scheduler can use.
@@ -104,8 +111,8 @@ func (s *Site) validate() error {
 			return fmt.Errorf("reservation %q: to: %v is not after from", r.Name, r.To)
 		}
 		for _, n := range r.Nodes {
-			if n < 0 {
-				return fmt.Errorf("reservation %q: nodes: %d is negative", r.Name, n)
+			if n.Number < 0 {
+				return fmt.Errorf("reservation %q: nodes: number: %d is negative", r.Name, n.Number)
 			}
 		}
 	}

@@ -24,8 +24,8 @@ func (p *policy) resetReservations(all []workload.Reservation) {
 	for _, a := range all {
 		r := advance{a.From.Sub(zero), a.To.Sub(zero), make(nodeSet, len(p.all)), a.Whole}
 		for _, n := range a.Nodes {
-			if n < len(p.future.free) {
-				r.nodes.add(n)
+			if n.Number < len(p.future.free) {
+				r.nodes.add(n.Number)
 			}
 		}
 		p.reservations = append(p.reservations, r)

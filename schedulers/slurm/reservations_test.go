@@ -14,8 +14,12 @@ import (
 func TestAdvanceReservations(t *testing.T) {
 	zero := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(from, to int, whole bool, nodes ...int) workload.Reservation {
-		return workload.Reservation{From: zero.Add(time.Duration(from) * time.Minute),
-			To: zero.Add(time.Duration(to) * time.Minute), Nodes: nodes, Whole: whole}
+		r := workload.Reservation{From: zero.Add(time.Duration(from) * time.Minute),
+			To: zero.Add(time.Duration(to) * time.Minute), Whole: whole}
+		for _, n := range nodes {
+			r.Nodes = append(r.Nodes, workload.ReservedNode{Number: n})
+		}
+		return r
 	}
 	type job struct{ nodes, limit int }
 	const never = 1000

@@ -37,10 +37,10 @@ func (s *Site) reservations(shown, past []byte, number map[string]int, zone *tim
 		if err != nil {
 			return fmt.Errorf("%s: reservation %s: nodes: %w", file, out.Name, err)
 		}
-		at := map[int]bool{}
+		at := map[int]string{}
 		for _, name := range names {
 			if n, ok := hosts.Find(name); ok {
-				at[n] = true
+				at[n] = name
 			}
 		}
 		flags := strings.Split(strings.ToUpper(r["flags"]), ",")
@@ -57,7 +57,9 @@ func (s *Site) reservations(shown, past []byte, number map[string]int, zone *tim
 				s.note("reservation %s: flag %s is not simulated", out.Name, flag)
 			}
 		}
-		out.Nodes = slices.Sorted(maps.Keys(at))
+		for _, n := range slices.Sorted(maps.Keys(at)) {
+			out.Nodes = append(out.Nodes, workload.ReservedNode{Number: n, Name: at[n]})
+		}
 		s.Cluster.Site.Reservations = append(s.Cluster.Site.Reservations, out)
 		return nil
 	}

@@ -362,9 +362,10 @@ func TestReservations(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := json.Marshal(site.Cluster.Site.Reservations)
-	want := `[{"name":"old","from":"2026-11-26T13:33:20Z","to":"2026-11-26T13:35:00Z","nodes":[1],"whole":true},` +
-		`{"name":"course","from":"2026-11-27T12:00:00Z","to":"2026-11-27T13:00:00Z","nodes":[0,2]},` +
-		`{"name":"maint","from":"2026-11-27T14:00:00Z","to":"2026-11-27T15:00:00Z","nodes":[0,1,2],"whole":true}]`
+	want := `[{"name":"old","from":"2026-11-26T13:33:20Z","to":"2026-11-26T13:35:00Z","nodes":[{"number":1,"name":"g2"}],"whole":true},` +
+		`{"name":"course","from":"2026-11-27T12:00:00Z","to":"2026-11-27T13:00:00Z","nodes":[{"number":0,"name":"g1"},{"number":2,"name":"g3"}]},` +
+		`{"name":"maint","from":"2026-11-27T14:00:00Z","to":"2026-11-27T15:00:00Z","nodes":[{"number":0,"name":"g1"},` +
+		`{"number":1,"name":"g2"},{"number":2,"name":"g3"}],"whole":true}]`
 	if err != nil || string(got) != want {
 		t.Errorf("%v\n%s, want\n%s", err, got, want)
 	}
