@@ -349,8 +349,16 @@ the directory is as it was.`,
 	return cmd
 }
 
+// compaction is the size of the files of a directory.
+type compaction struct {
+	Dir    string `json:"dir"`
+	Before int64  `json:"bytes_before"`
+	After  int64  `json:"bytes_after"`
+}
+
 func newCompactCmd() *cobra.Command {
-	var dir string
+	var c compaction
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "compact",
 		Short: "Give the free pages of a stopped service's files back to the disk",
@@ -360,19 +368,22 @@ for which the disk must have room, is on disk.`,
 		Example: "  autosched admin compact --dir data",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if dir == "" {
+			if c.Dir == "" {
 				return cli.Usage(errors.New("--dir is missing: name the directory of a stopped service"))
 			}
-			before, after, err := store.Compact(dir)
-			if err != nil {
+			var err error
+			if c.Before, c.After, err = store.Compact(c.Dir); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %.1f MiB, before %.1f MiB\n", dir, float64(after)/(1<<20),
-				float64(before)/(1<<20))
-			return err
+			return cli.Show(cmd.OutOrStdout(), asJSON, "compaction/v1", &c, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "%s: %.1f MiB, before %.1f MiB\n", c.Dir, float64(c.After)/(1<<20),
+					float64(c.Before)/(1<<20))
+				return err
+			})
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", "", "(required)")
+	cmd.Flags().StringVar(&c.Dir, "dir", "", "(required)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	return cmd
 }
 
