@@ -105,6 +105,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"scheduler config ack", "x --revision 1 --outcome applied" + registered, "acknowledge-configuration", false},
 		{"admin backup", "--out " + dir + "/b.tar" + registered, "backup", false},
 		{"admin restore", "--backup " + dir + "/b.tar --dir " + dir + "/restored", "backup", false},
+		{"admin compact", "--dir " + dir + "/restored", "compaction", false},
 		{"admin doctor", "--dir " + dir + "/restored", "diagnosis", false},
 		{"scheduler operations list", registered, "operations", false},
 		{"scheduler rounds list", "x" + registered, "rounds", false},
