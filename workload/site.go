@@ -66,9 +66,9 @@ type Partition struct {
 
 // A Reservation keeps nodes from jobs that would run within a time.
 type Reservation struct {
-	Name string    `json:"name,omitempty"`
-	From time.Time `json:"from"`
-	To   time.Time `json:"to"`
+	Name  string         `json:"name,omitempty"`
+	From  time.Time      `json:"from"`
+	To    time.Time      `json:"to"`
 	Nodes []ReservedNode `json:"nodes"`
 	// Whole says that plans for partitions of which it has all nodes go on behind it.
 	Whole bool `json:"whole,omitempty"`
