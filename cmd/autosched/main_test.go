@@ -52,10 +52,10 @@ func TestEndToEnd(t *testing.T) {
 		t.Fatalf("serve ended:\n%s", all)
 	}
 
-	// A day of the sample, a few hours a second, rounds every two hours, of which one suffices to adopt.
+	// A day of the sample, a few hours a second, rounds every six hours, of which one suffices to adopt.
 	emulate := clitest.Process(t, "scheduler", "emulate", "--server", server, "--id", "e2e", "--trace", "sample", "--to",
 		"2017-10-10T00:00:00Z", "--nodes", "14",
-		"--gpus-per-node", "8", "--speedup", "30000", "--interval", "2h", "--budget", "12", "--adoption",
+		"--gpus-per-node", "8", "--speedup", "30000", "--interval", "6h", "--budget", "12", "--adoption",
 		"paper", "--json")
 	var out, errs bytes.Buffer
 	emulate.Stdout, emulate.Stderr = &out, &errs

@@ -102,7 +102,8 @@ func TestPiecesTakeTurns(t *testing.T) {
 		}
 		began := time.Now()
 		job("alone", 0)
-		if took := time.Since(began); took > 25*time.Second { // the longest pieces take 24 s
+		// In any order of the pieces: a third of the work, and two thirds of the 24 s of one worker.
+		if took := time.Since(began); took > 36*time.Second {
 			t.Errorf("60 s of work took %v by %d turns", took, turns)
 		}
 		began = time.Now()

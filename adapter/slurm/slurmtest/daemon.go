@@ -194,7 +194,7 @@ func (c *Cluster) processes() []int {
 		text, err := os.ReadFile(path + "/environ")
 		started[pid] = err == nil && slices.ContainsFunc(bytes.Split(text, []byte{0}), func(v []byte) bool {
 			return string(v) == mark+c.o.Dir
-		})
+		}) || c.stepd(path)
 	}
 	var pids []int
 	var add func(pid int)
@@ -212,6 +212,19 @@ func (c *Cluster) processes() []int {
 		}
 	}
 	return pids
+}
+
+// stepd reports whether a process in /proc is a slurmstepd of this cluster: it has written its title over its
+// environment, and has the log of its slurmd open.
+func (c *Cluster) stepd(path string) bool {
+	if name, err := os.ReadFile(path + "/comm"); err != nil || strings.TrimSpace(string(name)) != "slurmstepd" {
+		return false
+	}
+	files, _ := filepath.Glob(path + "/fd/*") // the pattern is correct
+	return slices.ContainsFunc(files, func(file string) bool {
+		to, err := os.Readlink(file)
+		return err == nil && strings.Contains(to+"/", c.o.Dir+"/")
+	})
 }
 
 // Env is the environment of commands for this cluster.
