@@ -293,6 +293,15 @@ func TestReservedNodesAreNumbered(t *testing.T) {
 			t.Errorf("at %d: %s, want %s", w.at, got, w.want)
 		}
 	}
+	numbered := NewLedger(c) // nodes are known by their numbers, as those of a simulated cluster
+	for i, job := range []string{"a", "b", "c"} {
+		started := ev(Started, job, 0)
+		started.Placement = []NodeShare{{Node: fmt.Sprint(3 - i), GPUs: 1}}
+		apply(t, numbered, Event{ID: "s" + job, Kind: Submitted, Job: Job{ID: job, GPUs: GPUs(1)}}, started)
+	}
+	if got := reserved(numbered, 2); got != "4 [[{0 n1} {1 1}] [{3 3}] [{1 }]]" {
+		t.Errorf("by number: %s", got)
+	}
 	if got := c.Site.Reservations[0].Nodes; got[0].Number != 0 || got[1].Number != 1 {
 		t.Errorf("the registered cluster became %v", got)
 	}

@@ -38,11 +38,15 @@ func (l *Ledger) number(s *State, at [][]NodeShare) {
 			}
 		}
 	}
-	reserved := map[string]int{} // groups of nodes that neither events nor placements name
+	named := func(name string) bool { // by an event or a placement
+		_, is := slices.BinarySearch(placed, name)
+		return is || known[name] != nil
+	}
+	reserved := map[string]int{} // numbers of the registered cluster, of nodes that no event names
 	for i := range s.Cluster.Site.Reservations {
 		for _, n := range s.Cluster.Site.Reservations[i].Nodes {
-			if n.Name != "" && known[n.Name] == nil {
-				reserved[n.Name] = l.cluster.GroupOf(n.Number)
+			if name := reservedName(n, named); name != "" && known[name] == nil {
+				reserved[name] = n.Number
 			}
 		}
 	}
@@ -50,6 +54,13 @@ func (l *Ledger) number(s *State, at [][]NodeShare) {
 		return
 	}
 	slices.Sort(listed)
+	all := slices.Clone(s.Cluster.Site.Reservations)
+	for i := range all {
+		all[i].Nodes = slices.Clone(all[i].Nodes)
+		for j := range all[i].Nodes {
+			all[i].Nodes[j].Name = reservedName(all[i].Nodes[j], named)
+		}
+	}
 	placed = slices.DeleteFunc(placed, func(name string) bool { return known[name] != nil })
 
 	// A node takes a number of its group, any number if its group is unknown.
@@ -62,8 +73,8 @@ func (l *Ledger) number(s *State, at [][]NodeShare) {
 	}
 	ranges = append(ranges, nodeRange{0, total})
 	rangeOf := func(name string) *nodeRange {
-		if g, ok := reserved[name]; ok && g >= 0 {
-			return &ranges[g]
+		if n, ok := reserved[name]; ok && l.cluster.GroupOf(n) >= 0 {
+			return &ranges[l.cluster.GroupOf(n)]
 		}
 		if g := l.groupOf(name, known[name]); g >= 0 {
 			return &ranges[g]
@@ -72,7 +83,7 @@ func (l *Ledger) number(s *State, at [][]NodeShare) {
 	}
 	number := make(map[string]int, len(listed)+len(placed))
 	taken := make([]bool, total)
-	for _, names := range [][]string{listed, placed, slices.Sorted(maps.Keys(reserved))} {
+	assign := func(names []string) {
 		for _, name := range names {
 			n, err := strconv.Atoi(name)
 			if r := rangeOf(name); err == nil && n >= r.free && n < r.end && strconv.Itoa(n) == name && !taken[n] {
@@ -81,7 +92,7 @@ func (l *Ledger) number(s *State, at [][]NodeShare) {
 		}
 		for _, name := range names {
 			if _, ok := number[name]; ok {
-				continue // a reserved one may be placed, too
+				continue
 			}
 			r := rangeOf(name)
 			for r.free < r.end && taken[r.free] {
@@ -92,6 +103,20 @@ func (l *Ledger) number(s *State, at [][]NodeShare) {
 			}
 		}
 	}
+	assign(listed)
+	assign(placed)
+	var rest []string
+	for _, name := range slices.Sorted(maps.Keys(reserved)) {
+		if _, ok := number[name]; ok {
+			continue
+		}
+		if n := reserved[name]; n < total && !taken[n] {
+			number[name], taken[n] = n, true
+		} else {
+			rest = append(rest, name)
+		}
+	}
+	assign(rest)
 	for _, name := range listed {
 		n, ok := number[name]
 		switch {
@@ -105,38 +130,40 @@ func (l *Ledger) number(s *State, at [][]NodeShare) {
 	}
 	slices.Sort(s.Down)
 	slices.Sort(s.Draining)
-	s.Cluster.Site.Reservations = renumbered(s.Cluster.Site.Reservations, number)
-	all := make([]NodeGPUs, 0, shares)
+	for i := range all {
+		all[i].Nodes = slices.DeleteFunc(all[i].Nodes, func(n ReservedNode) bool {
+			_, ok := number[n.Name]
+			return n.Name != "" && !ok
+		})
+		for j, n := range all[i].Nodes {
+			if n.Name != "" {
+				all[i].Nodes[j].Number = number[n.Name]
+			}
+		}
+	}
+	s.Cluster.Site.Reservations = all
+	shared := make([]NodeGPUs, 0, shares)
 	for i := range at {
 		if len(at[i]) == 0 {
 			continue
 		}
-		from := len(all)
+		from := len(shared)
 		for _, n := range at[i] {
 			k, ok := number[n.Node]
 			if !ok {
 				k = -1
 			}
-			all = append(all, NodeGPUs{Node: k, GPUs: n.GPUs})
+			shared = append(shared, NodeGPUs{Node: k, GPUs: n.GPUs})
 		}
-		s.Jobs[i].Placement = all[from:len(all):len(all)]
+		s.Jobs[i].Placement = shared[from:len(shared):len(shared)]
 	}
 }
 
-// renumbered returns reservations with the numbers of their named nodes, without those that have none.
-func renumbered(all []Reservation, number map[string]int) []Reservation {
-	all = slices.Clone(all)
-	for i := range all {
-		nodes := all[i].Nodes
-		all[i].Nodes = make([]ReservedNode, 0, len(nodes))
-		for _, n := range nodes {
-			if at, ok := number[n.Name]; ok || n.Name == "" {
-				if ok {
-					n.Number = at
-				}
-				all[i].Nodes = append(all[i].Nodes, n)
-			}
-		}
+// reservedName is the name by which events and placements know a reserved node: its own, or its number where only that
+// is named. It is empty for a node without a name.
+func reservedName(n ReservedNode, named func(string) bool) string {
+	if number := strconv.Itoa(n.Number); n.Name != "" && !named(n.Name) && named(number) {
+		return number
 	}
-	return all
+	return n.Name
 }

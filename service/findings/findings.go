@@ -218,8 +218,16 @@ func (k *Keeper) watch(id string) *watch {
 	if err := w.load(k.path(id)); err != nil {
 		k.o.Log.Error("findings of a scheduler cannot be read, and the file is set aside", "scheduler", id, "err", err)
 		aside := k.path(id) + ".damaged"
-		_ = os.Remove(aside)
-		if err := errors.Join(os.Link(k.path(id), aside), w.save()); err != nil {
+		linked := aside + ".new"
+		_ = os.Remove(linked)
+		err := os.Link(k.path(id), linked)
+		if err == nil {
+			err = os.Rename(linked, aside)
+		}
+		if err == nil { // else the file is the only copy
+			err = w.save()
+		}
+		if err != nil {
 			k.o.Log.Error("the findings are not set aside", "scheduler", id, "err", err)
 		}
 	}

@@ -126,11 +126,14 @@ func (h *Webhook) Run(ctx context.Context) error {
 			}
 			continue
 		}
-		if !h.deliver(ctx, &n) {
+		again, answered := h.deliver(ctx, &n)
+		if answered {
 			pause = firstWait
 			continue
 		}
-		h.later(n)
+		if again {
+			h.later(n)
+		}
 		_ = h.wait(ctx, pause)
 		pause = min(2*pause, longestWait)
 	}
@@ -164,20 +167,22 @@ func (h *Webhook) later(n posting) {
 	h.line = append(h.line, same...)
 }
 
-// deliver posts a notice, and reports whether it is to be posted again.
-func (h *Webhook) deliver(ctx context.Context, n *posting) (again bool) {
+// deliver posts a notice, and reports whether it is to be posted again and whether the receiver answered it.
+func (h *Webhook) deliver(ctx context.Context, n *posting) (again, answered bool) {
 	body, err := json.Marshal(n.Notice)
 	if err != nil {
 		h.log.Error("a notice of a finding has no JSON", "finding", n.ID, "err", err)
-		return false
+		return false, true
 	}
 	n.attempts++
 	again, err = h.post(ctx, n.Notice, body)
 	switch {
 	case err == nil:
+		answered = true
 		h.count("sent")
 	case ctx.Err() != nil:
 	case !again:
+		answered = true
 		h.count("refused")
 		h.log.Error("the webhook refuses a notice", "scheduler", n.Scheduler, "finding", n.ID, "err", err)
 	case n.attempts == maxAttempts:
@@ -188,7 +193,7 @@ func (h *Webhook) deliver(ctx context.Context, n *posting) (again bool) {
 	default:
 		h.count("repeated")
 	}
-	return again
+	return again, answered
 }
 
 // post posts once. Again says that it may succeed later.

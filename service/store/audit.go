@@ -99,6 +99,13 @@ func beginChains(b, heads *bolt.Bucket) error {
 // anchor appends an anchor of all chains. Chains that ended begin anew after it.
 func (r *Store) anchor() (place uint64, err error) {
 	err = r.change(func(tx *bolt.Tx) error {
+		if key, record := tx.Bucket([]byte(auditBucket)).Cursor().Last(); len(key) == 8 {
+			line, err := openRecord(key, record)
+			if r, _, parsed := audit.Parse(line); err == nil && parsed == nil && r.Verb == audit.Anchor && r.Chain == "" {
+				place = binary.BigEndian.Uint64(key) // of an archive that failed
+				return nil
+			}
+		}
 		heads := map[string]audit.Head{}
 		b := tx.Bucket([]byte(headsBucket))
 		if b != nil {

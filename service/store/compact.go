@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -26,7 +27,7 @@ func Compact(dir string) (before, after int64, err error) {
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	for _, name := range append([]string{configFile}, auxFiles...) {
+	for _, name := range append(slices.Clone(auxFiles), configFile) { // the lock is that of config.db
 		was, is, err := r.compact(name)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return before, after, fmt.Errorf("store %s: %s: %w", dir, name, err)
@@ -50,7 +51,7 @@ func (r *Store) compact(name string) (before, after int64, err error) {
 		}
 		defer from.Close()
 	}
-	made := path + newSuffix
+	made := path + compactSuffix
 	if err := remove(made); err != nil {
 		return 0, 0, err
 	}

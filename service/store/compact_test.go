@@ -51,7 +51,7 @@ func TestCompact(t *testing.T) {
 	_ = r.Close()
 	layout, reader := versionsOf(t, dir)
 	for _, name := range []string{configFile, roundsFile} {
-		if err := os.WriteFile(filepath.Join(dir, name+newSuffix), round, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name+compactSuffix), round, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

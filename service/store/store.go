@@ -44,11 +44,13 @@ const (
 )
 
 const (
-	configFile   = "config.db"
-	newSuffix    = ".new"    // of a file that is being made
-	orphanSuffix = ".orphan" // of files that StartAnew sets aside
-	metaBucket   = "_meta"
-	lockTimeout  = time.Second
+	configFile = "config.db"
+	newSuffix  = ".new" // of a file that is being made
+	// compactSuffix is of the copy of a file that is being compacted, which nothing else reads.
+	compactSuffix = ".compact"
+	orphanSuffix  = ".orphan" // of files that StartAnew sets aside
+	metaBucket    = "_meta"
+	lockTimeout   = time.Second
 )
 
 // Options of a store. The zero value is right for a service.
@@ -308,9 +310,21 @@ func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 	path := filepath.Join(r.dir, name)
 	var db *bolt.DB
 	err := guardPanics(name, func() (err error) {
-		db, err = bolt.Open(path, 0o600,
-			&bolt.Options{Timeout: lockTimeout, ReadOnly: readOnly, FreelistType: bolt.FreelistMapType})
-		return err
+		for range 3 {
+			var file *os.File
+			db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, ReadOnly: readOnly,
+				FreelistType: bolt.FreelistMapType,
+				OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+					f, err := os.OpenFile(name, flag, mode)
+					file = f
+					return f, err
+				}})
+			if err != nil || inPlace(file, path) {
+				return err
+			}
+			_ = db.Close() // a copy has taken its place while the lock was waited for
+		}
+		return bolterrors.ErrTimeout
 	})
 	switch errno := syscall.Errno(0); {
 	case errors.Is(err, bolterrors.ErrTimeout):
@@ -392,4 +406,14 @@ func guardPanics(file string, f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+// inPlace reports whether an open file is the one that its path names.
+func inPlace(file *os.File, path string) bool {
+	held, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(path)
+	return err == nil && os.SameFile(held, named)
 }
