@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,10 +53,10 @@ func crashChild(dir string) {
 	if err != nil {
 		die(err)
 	}
-	commits := 20 * len(names)
+	var commits atomic.Int64
+	commits.Store(int64(20 * len(names)))
 	r, err := Open(dir, Options{Now: func() time.Time {
-		commits++
-		return time.Date(2024, 1, 1+commits/20, 0, 0, 0, 0, time.UTC)
+		return time.Date(2024, 1, 1+int(commits.Add(1))/20, 0, 0, 0, 0, time.UTC)
 	}})
 	if err != nil {
 		die(err)

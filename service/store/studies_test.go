@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"errors"
+	"runtime"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
@@ -114,7 +115,12 @@ func TestRefusedChangesOfStudies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.changing = true // all share a commit
+	for begun := false; !begun; runtime.Gosched() { // all share a commit, behind the ones before
+		r.changeMu.Lock()
+		begun = !r.changing
+		r.changing = true
+		r.changeMu.Unlock()
+	}
 	bad, good := r.EnqueueStudy(record("damaged", 1)), r.EnqueueStudy(record("good", 1))
 	r.commitChanges()
 	if err, other := bad(), good(); !errors.Is(err, ErrCorrupt) || other != nil {
