@@ -17,6 +17,7 @@ import (
 func TestSlurm(t *testing.T) {
 	l := start(t)
 	poller := &Poller{Commands: Commands{Conf: l.Conf()}, Dir: t.TempDir()}
+	poller.Notify = func(err error) { t.Log(err) }
 	if err := poller.Open(); err != nil {
 		t.Fatal(err)
 	}
