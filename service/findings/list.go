@@ -85,8 +85,8 @@ func (c *content) decode(text []byte) (err error) {
 		}
 		sum, record, _ := bytes.Cut(of, []byte(" "))
 		var l line
-		if string(sum) != fmt.Sprintf("%08x", crc32.Checksum(record, castagnoli)) || json.Unmarshal(record, &l) != nil ||
-			l.Rule == nil && l.Finding == nil {
+		if string(sum) != fmt.Sprintf("%08x", crc32.Checksum(record, castagnoli)) ||
+			json.Unmarshal(record, &l) != nil || l.Rule == nil && l.Finding == nil {
 			err = errors.Join(err, fmt.Errorf("line %d is damaged", n))
 		} else if l.Rule != nil {
 			c.Rules = append(c.Rules, *l.Rule)

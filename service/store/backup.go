@@ -126,7 +126,8 @@ func backupNames(dir string) (names []string, err error) {
 		switch name := e.Name(); {
 		case dayOf(name) != "" && !slices.Contains(live, name): // a checkpoint stands for it
 		case !e.Type().IsRegular(), name == configFile, name == reserveFile, name == manifestFile,
-			strings.HasPrefix(name, "."), strings.HasSuffix(name, newSuffix), strings.HasSuffix(name, compactSuffix), strings.HasSuffix(name, orphanSuffix):
+			strings.HasPrefix(name, "."), strings.HasSuffix(name, newSuffix),
+			strings.HasSuffix(name, compactSuffix), strings.HasSuffix(name, orphanSuffix):
 		default:
 			names = append(names, name)
 		}
