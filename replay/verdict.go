@@ -57,6 +57,8 @@ type Verdict struct {
 	High float64 `json:"gain_high"`
 	// Losers are the groups of jobs that wait longer, the worst first.
 	Losers []round.Group `json:"losers,omitempty"`
+	// Unclear are the guards of which the history does not tell whether the change keeps them.
+	Unclear []string `json:"unclear,omitempty"`
 	// Refused would be adopted but for a guard, absent if there is none.
 	Refused *RefusedChange `json:"refused,omitempty"`
 	// EnoughFrom is the time from which on the history is long enough, absent if it is.
@@ -215,6 +217,7 @@ func (o *AskOptions) verdict(a *round.Answer) *Verdict {
 	switch {
 	case a.Adopt:
 		v.Changes, v.Flags, v.Losers = o.changes(a.Config), o.flags(a.Config), a.Best.Losers
+		v.Unclear = a.Best.Unclear
 		v.Text = fmt.Sprintf("Change once: %s. %s", settings(v.Changes), a.Reason)
 	case a.Refused != nil:
 		v.Changes = o.changes(a.Refused.Config)

@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// guardShare of the replays in which a guard is broken break it.
-	guardShare = .5
 	// GuardSlack is the time, in seconds, that counts for nothing in a guard.
 	GuardSlack = 60.
 	// endless is said of a configuration that uses up its budget of events.
@@ -38,46 +36,86 @@ func (b Broken) String() string {
 	return fmt.Sprintf("%s %s -> %s", b.What, was, is)
 }
 
-// broken returns the guards that replays break, the worst first: the times that are worse than those of other replays
-// by more than a share, and a minute, on average and in half of the replays or more. accept is the least share, in
-// whole percent, with which none is broken.
-func broken(share float64, now, before []*replayed) (out []Broken, accept float64) {
+// guardVerdict is the verdict on the guards of a change.
+type guardVerdict struct {
+	breaks []Broken // the worst first
+	// unclear are the guards that are neither broken nor kept: the stretches disagree, or too few have such jobs.
+	unclear []string
+	// accept is the least share, in whole percent, with which none is broken.
+	accept float64
+}
+
+// guarded compares the guarded times of replays with those of others, where stretch is that of each. A time is worse if
+// it exceeds the other by more than a share and a minute, and in a stretch if its mean and most of its replays do:
+// replays of a stretch have the same jobs, so what one of them suffers by luck is no evidence. A guard is broken if the
+// time is worse on average over all jobs and in all stretches but one: a break in one stretch is noise when the others
+// agree that there is none. Two stretches have no majority, so one of them is enough. A guard is kept if the time is
+// worse neither on average nor in the mean of any stretch, and if most stretches have such jobs.
+//
+// Without stretch each result is of a future, and half of them are enough: the futures are chances of the same hours.
+func guarded(share float64, stretch func(i int) int, now, before []*replayed) (out guardVerdict) {
+	need := func(n int) int { return max(1, n-1) }
+	if stretch == nil {
+		stretch, need = func(i int) int { return i }, func(n int) int { return (n + 1) / 2 }
+	}
 	if share < 0 {
 		share = DefaultSettings().Guard
 	}
 	type pair struct{ was, now meanTime }
-	times := map[string][]pair{}
+	stretches := map[int]bool{}
+	times := map[string]map[int][]pair{}
 	for i, x := range now {
 		if before[i].exhausted {
-			return nil, 0
+			return guardVerdict{}
 		}
+		stretches[stretch(i)] = true
 		for what, now := range x.guarded {
 			if was, ok := before[i].guarded[what]; ok {
-				times[what] = append(times[what], pair{was, now})
+				if times[what] == nil {
+					times[what] = map[int][]pair{}
+				}
+				times[what][stretch(i)] = append(times[what][stretch(i)], pair{was, now})
 			}
 		}
 	}
-	// enough is the share with which a time keeps the guard.
-	enough := func(was, now float64) float64 { return max(0, now-GuardSlack-was) / max(was, 1) }
-	for _, what := range slices.Sorted(maps.Keys(times)) {
-		var shares []float64
-		b, jobsWas, jobsNow := Broken{What: what}, 0., 0.
-		for _, t := range times[what] {
-			b.Before, b.After = b.Before+t.was.mean*t.was.jobs, b.After+t.now.mean*t.now.jobs
+	// mean returns the means over jobs, and the share with which they keep the guard.
+	mean := func(all []pair) (was, now, enough float64) {
+		jobsWas, jobsNow := 0., 0.
+		for _, t := range all {
+			was, now = was+t.was.mean*t.was.jobs, now+t.now.mean*t.now.jobs
 			jobsWas, jobsNow = jobsWas+t.was.jobs, jobsNow+t.now.jobs
-			shares = append(shares, enough(t.was.mean, t.now.mean))
 		}
-		b.Before, b.After = b.Before/jobsWas, b.After/jobsNow
-		n := float64(len(shares))
-		slices.Sort(shares)
-		// With a share of the one at this place, less than guardShare of the replays are worse.
-		least := min(enough(b.Before, b.After), shares[len(shares)-int(math.Ceil(guardShare*n))])
-		if least > share {
-			out, accept = append(out, b), max(accept, math.Ceil(100*least)/100)
+		was, now = was/jobsWas, now/jobsNow
+		return was, now, max(0, now-GuardSlack-was) / max(was, 1)
+	}
+	for _, what := range slices.Sorted(maps.Keys(times)) {
+		var all []pair
+		most, worst := make([]float64, len(stretches)), 0. // a stretch without such jobs is not worse
+		for n, s := range slices.Sorted(maps.Keys(times[what])) {
+			of := times[what][s]
+			all = append(all, of...)
+			shares := make([]float64, len(of))
+			for k := range of {
+				_, _, shares[k] = mean(of[k : k+1])
+			}
+			_, _, enough := mean(of)
+			most[n], worst = min(enough, leastBound(shares, len(shares)/2+1)), max(worst, enough)
+		}
+		was, is, enough := mean(all)
+		if least := min(enough, leastBound(most, need(len(most)))); least > share {
+			out.breaks, out.accept = append(out.breaks, Broken{what, was, is}), max(out.accept, math.Ceil(100*least)/100)
+		} else if max(enough, worst) > share || 2*len(times[what]) <= len(stretches) {
+			out.unclear = append(out.unclear, what)
 		}
 	}
-	slices.SortStableFunc(out, func(x, y Broken) int { return cmp.Compare(y.After-y.Before, x.After-x.Before) })
-	return out, accept
+	slices.SortStableFunc(out.breaks, func(x, y Broken) int { return cmp.Compare(y.After-y.Before, x.After-x.Before) })
+	return out
+}
+
+// leastBound is the least bound that fewer of the values than some exceed.
+func leastBound(values []float64, some int) float64 {
+	slices.Sort(values)
+	return values[len(values)-some]
 }
 
 // guards are the guards on futures.
@@ -149,6 +187,5 @@ func (g *guards) broken(ctx context.Context, c space.Config) ([]Broken, error) {
 	if exhausted(now) {
 		return []Broken{{What: endless}}, nil
 	}
-	out, _ := broken(g.share, now, g.before)
-	return out, nil
+	return guarded(g.share, nil, now, g.before).breaks, nil
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/autosched/autosched/internal/stats"
@@ -27,6 +28,10 @@ const (
 	// quieter is the size of a second cluster, in nodes of the cluster, on which the history is replayed too: changes
 	// lose in quiet weeks. crowded is a third one, for the range of the promise.
 	quieter, crowded = 1.3, .8
+	// little and unsure are said of a gain below the bar, and of one that is no larger than its standard error over the
+	// stretches.
+	little = "gains too little"
+	unsure = "the parts of the history differ by more than it gains"
 	// boundLevel is the confidence of the lower bound of the gain of a configuration that a search found.
 	boundLevel = .95
 )
@@ -87,8 +92,9 @@ type Compared struct {
 	Gain, Bound, Low, High float64
 	// Changes is the number of parameters that differ from the one in force.
 	Changes int
-	// Breaks are the guards that it breaks, the worst first.
-	Breaks []Broken
+	// Breaks are the guards that it breaks, the worst first; Unclear those of which the history does not tell.
+	Breaks  []Broken
+	Unclear []string
 	// Accept is the least Question.Guard with which no guard is broken, 0 if none is.
 	Accept float64
 	// Losers are the groups of jobs that wait longer, the worst first, of the Best and the Refused.
@@ -96,6 +102,7 @@ type Compared struct {
 	// Verdict says why it is not adopted: "" if it is.
 	Verdict string
 	logs    []float64 // gain in each replay
+	err     float64   // standard error of Gain over the stretches
 	limits  []search.Limit
 	failed  bool        // it did not end within its budget of events
 	partial bool        // it was not replayed on the larger cluster
@@ -117,10 +124,11 @@ func Saved(gain float64) float64 { return 1 - math.Exp(-gain) }
 
 // Ask answers a question by the daily rule (docs/search.md#adoption): of the candidates, replayed on the last four
 // stretches of five days, each three times with submissions moved by up to ten minutes, on the cluster and on one of
-// 1.3 times the nodes, the one with the largest mean gain is adopted if that is more than 1 %, and if it keeps the
-// constraints and the guards. With less than ten days of history it has to be more than 2 %; with less than five the
-// configuration in force is kept. Of candidates that gain the same but for noise, the one that changes the fewest
-// parameters is taken. A configuration in force that breaks a constraint is replaced by the best that keeps all.
+// 1.3 times the nodes, the one with the largest mean gain is adopted if that is more than 1 % and than its standard
+// error over the stretches, and if it keeps the constraints and breaks no guard. With less than ten days of history it
+// has to be more than 2 %; with less than five the configuration in force is kept. Of candidates that gain the same but
+// for noise, the one that changes the fewest parameters is taken. A configuration in force that breaks a constraint is
+// replaced by the best that keeps all.
 func Ask(ctx context.Context, q Question) (Answer, error) {
 	out := Answer{Config: q.Incumbent}
 	first, all := q.History.first(), q.History.stretches()
@@ -175,8 +183,7 @@ func (q *Question) guard(ctx context.Context) (guard, error) {
 		if exhausted(got[1]) {
 			return []Broken{{What: endless}}, nil
 		}
-		out, _ := broken(q.Guard, got[1], got[0])
-		return out, nil
+		return f.guarded(q.Guard, got[1], got[0]).breaks, nil
 	}, nil
 }
 
@@ -277,7 +284,8 @@ func (a *asking) measure(ctx context.Context, all []stretch) error {
 			}
 		}
 		c.limits = a.limits(got[0][i], got[0][0])
-		c.Breaks, c.Accept = broken(a.Guard, got[0][i], got[0][0])
+		g := a.fields[0].guarded(a.Guard, got[0][i], got[0][0])
+		c.Breaks, c.Unclear, c.Accept = g.breaks, g.unclear, g.accept
 	}
 	for i := range a.candidates {
 		a.summarise(&a.candidates[i])
@@ -316,7 +324,7 @@ func (a *asking) hopeful(got [][]*replayed) (out []space.Config) {
 		c := Compared{Found: a.candidates[i].Found, logs: a.gains(0, got[i], got[0])}
 		a.summarise(&c)
 		gain[i] = c.Gain
-		worse, _ := broken(a.Guard, got[i], got[0])
+		worse := a.fields[0].guarded(a.Guard, got[i], got[0]).breaks
 		if refused[i] = a.Guard >= 0 && len(worse) > 0; !refused[i] {
 			continue
 		}
@@ -436,21 +444,11 @@ func (a *asking) summarise(c *Compared) {
 	for _, n := range slices.Sorted(maps.Keys(whole)) {
 		means = append(means, stats.Mean(whole[n]))
 	}
-	c.Bound = lowerBound(means)
-}
-
-// lowerBound of a mean with a confidence of boundLevel, by Student's t. Nothing is known of one value.
-func lowerBound(v []float64) float64 {
-	if len(v) < 2 {
-		return -failed
+	if c.Bound = -failed; len(means) > 1 { // of one stretch nothing is known
+		n := float64(len(means))
+		c.err = stat.StdErr(stat.StdDev(means, nil), n)
+		c.Bound = stats.Mean(means) - c.err*distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(boundLevel)
 	}
-	mean, squares := stats.Mean(v), 0.0
-	for _, x := range v {
-		squares += (x - mean) * (x - mean)
-	}
-	n := float64(len(v))
-	t := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(boundLevel)
-	return mean - t*math.Sqrt(squares/(n-1)/n)
 }
 
 // counts is the gain of a candidate that counts.
@@ -485,7 +483,9 @@ func (a *asking) choose() {
 			c.Verdict = fmt.Sprintf("a search found it, and it gains no more than %.1f %% with a confidence of %.0f %%",
 				100*max(0, Saved(c.Bound)), 100*boundLevel)
 		case c.counts() <= bar || c.partial && (must || len(c.Breaks) == 0):
-			c.Verdict = "gains too little"
+			c.Verdict = little
+		case c.Gain <= c.err && !must:
+			c.Verdict = unsure
 		case len(c.Breaks) > 0 && a.Guard >= 0 && !must:
 			c.Verdict = "guard: " + c.Breaks[0].String()
 			if !c.partial {
@@ -509,7 +509,7 @@ func (a *asking) choose() {
 	}
 	if best == nil {
 		for i := range a.candidates[1:] {
-			if c := &a.candidates[i+1]; c.Verdict == "gains too little" && !c.partial && c.Gain > 0 &&
+			if c := &a.candidates[i+1]; (c.Verdict == little || c.Verdict == unsure) && !c.partial && c.Gain > 0 &&
 				(out.Best == nil || c.Gain > out.Best.Gain) {
 				out.Best = c
 			}
@@ -655,9 +655,20 @@ func (a *asking) reason() string {
 		if losers := LosersText(b.Losers, 1); losers != "" {
 			text += " " + losers + "."
 		}
+		if n := len(b.Unclear); n > 0 {
+			text += fmt.Sprintf(" The history does not tell the effect on the %s", b.Unclear[0])
+			if n > 1 {
+				text += " and on " + units.Plural(n-1, "other guarded time")
+			}
+			text += "."
+		}
 	case b != nil:
-		text = fmt.Sprintf("The best (%s): expected %s %s. A change has to gain more than %.0f %%.", Source(b.Origin),
-			a.change(b), days, 100*a.bar)
+		text = fmt.Sprintf("The best (%s): expected %s %s. ", Source(b.Origin), a.change(b), days)
+		if b.Verdict == unsure {
+			text += "The parts differ by more than that, so it may as well be a loss."
+		} else {
+			text += fmt.Sprintf("A change has to gain more than %.0f %%.", 100*a.bar)
+		}
 	case out.Refused == nil && a.candidates[0].infeasible():
 		text = fmt.Sprintf("The one in force %s %s, and none of %d configurations keeps all constraints.",
 			describeLimit((&search.Measurement{Limits: a.candidates[0].limits}).Worst()), days, len(a.candidates))

@@ -365,8 +365,12 @@ func TestRule(t *testing.T) {
 		{"the largest gain", leastGain, Compared{}, []Compared{{logs: even(.02)}, {logs: even(.03)}}, 2, 0},
 		{"too little", leastGain, Compared{}, []Compared{{logs: even(.01)}, {logs: even(-.03)}}, 0, 0},
 		{"too little of a young history", youngGain, Compared{}, []Compared{{logs: even(.02)}}, 0, 0},
-		{"a mean of gains and losses", leastGain, Compared{},
-			[]Compared{{logs: []float64{.1, .1, -.04, -.04, .1, .1, -.04, -.04}}}, 1, 0},
+		{"more in one stretch than in the other", leastGain, Compared{},
+			[]Compared{{logs: []float64{.1, .1, .02, .02, .1, .1, .02, .02}}}, 1, 0},
+		{"a gain within its standard error", leastGain, Compared{},
+			[]Compared{{logs: []float64{.1, .1, -.04, -.04, .1, .1, -.04, -.04}}, {logs: even(.02)}}, 2, 0},
+		{"a guard, and within its standard error", leastGain, Compared{},
+			[]Compared{{logs: []float64{.1, .1, -.04, -.04, .1, .1, -.04, -.04}, Breaks: guard}}, 0, 0},
 		{"found, and sure", leastGain, Compared{}, []Compared{{Found: true, logs: even(.02)}}, 1, 0},
 		{"found, and not sure", leastGain, Compared{},
 			[]Compared{{Found: true, logs: []float64{.1, .1, .02, .02, .1, .1, .02, .02}}, {logs: even(.011)}}, 2, 0},
@@ -417,7 +421,7 @@ func TestRule(t *testing.T) {
 	}
 }
 
-// TestGuardsOfAnAnswer: a time is guarded by a share and a minute, on average and in half of the replays.
+// TestGuardsOfAnAnswer: a time is guarded by a share and a minute, on average and in all stretches but one.
 func TestGuardsOfAnAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -429,20 +433,29 @@ func TestGuardsOfAnAnswer(t *testing.T) {
 		{"a tenth and a minute", []float64{1000, 1000}, []float64{1160, 1160}, 0},
 		{"more", []float64{1000, 1000}, []float64{1260, 1260}, .2},
 		{"in one of three", []float64{1000, 1000, 1000}, []float64{9000, 1000, 1000}, 0},
-		{"in half, and on average", []float64{1000, 1000}, []float64{1560, 1000}, .22},
-		{"in half, not on average", []float64{1000, 1000}, []float64{1560, 500}, 0},
+		{"in one of two, and on average", []float64{1000, 1000}, []float64{1560, 1000}, .22},
+		{"in one of two, not on average", []float64{1000, 1000}, []float64{1560, 500}, 0},
+		{"in two of three, and on average", []float64{1000, 1000, 1000}, []float64{1560, 1400, 1000}, .26},
+		{"in two of three, not on average", []float64{1000, 1000, 1000}, []float64{1560, 1400, 100}, 0},
+		{"in two of four", []float64{1000, 1000, 1000, 1000}, []float64{9000, 1900, 1000, 1000}, 0},
+		{"in three of four", []float64{1000, 1000, 1000, 1000}, []float64{9000, 1360, 1560, 1000}, .3},
 	} {
 		var was, now []*replayed
 		for i := range tt.was {
 			was = append(was, &replayed{guarded: map[string]meanTime{"p99 JCT": {tt.was[i], 1}}})
 			now = append(now, &replayed{guarded: map[string]meanTime{"p99 JCT": {tt.now[i], 1}}})
 		}
-		breaks, accept := broken(.1, now, was)
+		each := func(i int) int { return i }
+		got := guarded(.1, each, now, was)
+		breaks, accept := got.breaks, got.accept
+		if unclear := accept == 0 && slices.Max(tt.now) > 1160; (len(got.unclear) > 0) != unclear {
+			t.Errorf("%s: unclear are %v", tt.name, got.unclear)
+		}
 		if accept != tt.accept || (len(breaks) > 0) != (tt.accept > 0) {
 			t.Errorf("%s: %v, accepted with %v, want %v", tt.name, breaks, accept, tt.accept)
 		}
 		if tt.accept > 0 {
-			if again, _ := broken(accept, now, was); len(again) > 0 {
+			if again := guarded(accept, each, now, was).breaks; len(again) > 0 {
 				t.Errorf("%s: %v with a guard of %v", tt.name, again, accept)
 			}
 		}
@@ -454,13 +467,48 @@ func TestGuardsOfUnlikeCounts(t *testing.T) {
 	of := func(jobs float64) []*replayed {
 		return []*replayed{{guarded: map[string]meanTime{"short": {1000, jobs}}}}
 	}
-	if got, _ := broken(.1, of(20), of(10)); len(got) > 0 {
+	one := func(int) int { return 0 }
+	if got := guarded(.1, one, of(20), of(10)).breaks; len(got) > 0 {
 		t.Errorf("the same mean of more jobs: %v", got)
 	}
 	now := of(20)
 	now[0].guarded["short"] = meanTime{3000, 20}
-	if got, _ := broken(.1, now, of(10)); len(got) != 1 || got[0].Before != 1000 || got[0].After != 3000 {
+	if got := guarded(.1, one, now, of(10)).breaks; len(got) != 1 || got[0].Before != 1000 || got[0].After != 3000 {
 		t.Errorf("three times the mean of more jobs: %v", got)
+	}
+}
+
+// TestGuardsOfStretches: a stretch is worse if most of its replays are, however bad one is, and jobs of a kind that few
+// stretches have tell nothing, unless the history has no more than two.
+func TestGuardsOfStretches(t *testing.T) {
+	of := func(what string, means ...float64) (out []*replayed) {
+		for _, m := range means {
+			x := &replayed{guarded: map[string]meanTime{}}
+			if m > 0 {
+				x.guarded[what] = meanTime{m, 1}
+			}
+			out = append(out, x)
+		}
+		return out
+	}
+	for _, tt := range []struct {
+		name            string
+		was, now        []float64 // of three replays each
+		breaks, unclear int
+	}{
+		{"one replay of each", []float64{1e3, 1e3, 1e3, 1e3, 1e3, 1e3}, []float64{9e4, 1e3, 1e3, 9e4, 1e3, 1e3}, 0, 1},
+		{"two of each", []float64{1e3, 1e3, 1e3, 1e3, 1e3, 1e3}, []float64{2e3, 2e3, 1e3, 2e3, 2e3, 1e3}, 1, 0},
+		{"one stretch of two has such jobs", []float64{1e3, 1e3, 1e3, 0, 0, 0}, []float64{2e3, 2e3, 2e3, 0, 0, 0}, 1, 0},
+		{"one stretch of two, kept", []float64{1e3, 1e3, 1e3, 0, 0, 0}, []float64{1e3, 1e3, 1e3, 0, 0, 0}, 0, 1},
+		{"one stretch of three", []float64{1e3, 1e3, 1e3, 0, 0, 0, 0, 0, 0}, []float64{2e3, 2e3, 2e3, 0, 0, 0, 0, 0, 0},
+			0, 1},
+		{"the only stretch", []float64{1e3, 1e3, 1e3}, []float64{2e3, 2e3, 2e3}, 1, 0},
+		{"kept", []float64{1e3, 1e3, 1e3, 1e3, 1e3, 1e3}, []float64{1e3, 2e2, 3e2, 1e3, 1e3, 1e3}, 0, 0},
+	} {
+		got := guarded(.1, func(i int) int { return i / 3 }, of("p99 JCT", tt.now...), of("p99 JCT", tt.was...))
+		if len(got.breaks) != tt.breaks || len(got.unclear) != tt.unclear {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
 	}
 }
 

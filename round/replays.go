@@ -302,6 +302,11 @@ func (p *player) guard(times map[string]meanTime, x *Scenario) {
 	}
 }
 
+// guarded compares the guarded times of the replays of two configurations.
+func (f *field) guarded(share float64, now, before []*replayed) guardVerdict {
+	return guarded(share, func(i int) int { return f.runs[i].stretch }, now, before)
+}
+
 // losersOf are the losers of a change in the replays; jobs are counted once a stretch.
 func (f *field) losersOf(ctx context.Context, before, after *Compared, kept *Replays) ([]Group, error) {
 	if kept == nil {

@@ -70,7 +70,7 @@ type Picked struct {
 	// replays.
 	Came     float64 `json:"came"`
 	Expected float64 `json:"expected"`
-	// Kept counts the guards that the answer does not name and of which the window has jobs, Broken are the ones of
+	// Kept counts the guards that the answer takes for kept and of which the window has jobs, Broken are the ones of
 	// them that the change breaks in half of the replays of the window or more.
 	Kept   int      `json:"kept"`
 	Broken []string `json:"broken,omitempty"`
@@ -266,21 +266,18 @@ func (w *seen) judge(name string, incumbent space.Config, a *round.Answer) Picke
 		return p
 	}
 	p.Promised, p.Low, p.High = a.Gain, a.Low, a.High
-	said := map[string]bool{}
-	for _, b := range a.Best.Breaks {
-		said[b.What] = true
-	}
 	for what := range w.times[picked][0] {
+		if slices.Contains(a.Best.Unclear, what) ||
+			slices.ContainsFunc(a.Best.Breaks, func(b round.Broken) bool { return b.What == what }) {
+			continue
+		}
+		p.Kept++
 		worse := 0
 		for k := range replays {
 			if w.times[picked][k][what] > 1.1*w.times[before][k][what]+round.GuardSlack {
 				worse++
 			}
 		}
-		if said[what] {
-			continue
-		}
-		p.Kept++
 		if 2*worse >= replays {
 			p.Broken = append(p.Broken, what)
 		}
@@ -306,8 +303,8 @@ type Summary struct {
 	// Promised and Came are means over the changes, Covered the share of them whose gain came within the range.
 	Changes                 int
 	Promised, Came, Covered float64
-	// Kept is the share of the guards that the answer does not name which are kept, KeptAll that of the changes that
-	// keep all of these.
+	// Kept is the share of the guards that are taken for kept which are, KeptAll that of the changes that break none of
+	// these.
 	Kept, KeptAll float64
 }
 
