@@ -498,10 +498,9 @@ func TestGuardsOfStretches(t *testing.T) {
 	}{
 		{"one replay of each", []float64{1e3, 1e3, 1e3, 1e3, 1e3, 1e3}, []float64{9e4, 1e3, 1e3, 9e4, 1e3, 1e3}, 0, 1},
 		{"two of each", []float64{1e3, 1e3, 1e3, 1e3, 1e3, 1e3}, []float64{2e3, 2e3, 1e3, 2e3, 2e3, 1e3}, 1, 0},
-		{"one stretch of two has such jobs", []float64{1e3, 1e3, 1e3, 0, 0, 0}, []float64{2e3, 2e3, 2e3, 0, 0, 0}, 1, 0},
-		{"one stretch of two, kept", []float64{1e3, 1e3, 1e3, 0, 0, 0}, []float64{1e3, 1e3, 1e3, 0, 0, 0}, 0, 1},
-		{"one stretch of three", []float64{1e3, 1e3, 1e3, 0, 0, 0, 0, 0, 0}, []float64{2e3, 2e3, 2e3, 0, 0, 0, 0, 0, 0},
-			0, 1},
+		{"one of two has such jobs", []float64{1e3, 1e3, 1e3, 0, 0, 0}, []float64{2e3, 2e3, 2e3, 0, 0, 0}, 1, 0},
+		{"one of two, kept", []float64{1e3, 1e3, 1e3, 0, 0, 0}, []float64{1e3, 1e3, 1e3, 0, 0, 0}, 0, 1},
+		{"one of three", []float64{1e3, 1e3, 1e3, 0, 0, 0, 0, 0, 0}, []float64{2e3, 2e3, 2e3, 0, 0, 0, 0, 0, 0}, 0, 1},
 		{"the only stretch", []float64{1e3, 1e3, 1e3}, []float64{2e3, 2e3, 2e3}, 1, 0},
 		{"kept", []float64{1e3, 1e3, 1e3, 1e3, 1e3, 1e3}, []float64{1e3, 2e2, 3e2, 1e3, 1e3, 1e3}, 0, 0},
 	} {
