@@ -103,7 +103,8 @@ func guarded(share float64, stretch func(i int) int, now, before []*replayed) (o
 		}
 		was, is, enough := mean(all)
 		if least := min(enough, leastBound(most, need(len(most)))); least > share {
-			out.breaks, out.accept = append(out.breaks, Broken{what, was, is}), max(out.accept, math.Ceil(100*least)/100)
+			out.breaks = append(out.breaks, Broken{what, was, is})
+			out.accept = max(out.accept, math.Ceil(100*least)/100)
 		} else if max(enough, worst) > share || 2*len(times[what]) <= len(stretches) {
 			out.unclear = append(out.unclear, what)
 		}
