@@ -45,8 +45,7 @@ func columns(limits []limitColumn, others []string, more ...string) string {
 
 // limit reads the limits of a QOS or association, and notes the ones that are not simulated under its name.
 func (s *Site) limit(of string, scope workload.Scope, r slurmtext.Record, limits []limitColumn, others []string) error {
-	enforced := strings.Split(strings.ToLower(s.Config.Get("AccountingStorageEnforce")), ",")
-	if !slices.Contains(enforced, "limits") && !slices.Contains(enforced, "safe") && !slices.Contains(enforced, "all") {
+	if !s.enforcesLimits() {
 		return nil
 	}
 	for _, c := range limits {
@@ -84,6 +83,12 @@ func (s *Site) limit(of string, scope workload.Scope, r slurmtext.Record, limits
 		}
 	}
 	return nil
+}
+
+// enforcesLimits reports whether slurmctld obeys limits.
+func (s *Site) enforcesLimits() bool {
+	enforced := strings.Split(strings.ToLower(s.Config.Get("AccountingStorageEnforce")), ",")
+	return slices.Contains(enforced, "limits") || slices.Contains(enforced, "safe") || slices.Contains(enforced, "all")
 }
 
 // bound adds a limit, the lesser of two of one scope.

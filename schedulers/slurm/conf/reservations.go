@@ -49,11 +49,15 @@ func (s *Site) reservations(shown, past []byte, number map[string]int, zone *tim
 			return nil // of licenses or of nodes without GPUs, or in both listings
 		}
 		known[key] = true
+		if r["coreids"] != "" {
+			s.note("reservation %s: is of some cores, and its nodes are simulated as reserved whole", out.Name)
+		}
 		for _, flag := range flags {
-			switch flag {
+			switch flag, _, _ = strings.Cut(flag, "="); flag {
 			case "MAINT", "ALL_NODES", "PART_NODES":
 				out.Whole = true
-			case "DAILY", "HOURLY", "WEEKLY", "WEEKDAY", "WEEKEND", "FLEX", "MAGNETIC", "REPLACE", "REPLACE_DOWN":
+			case "DAILY", "HOURLY", "WEEKLY", "WEEKDAY", "WEEKEND", "FLEX", "MAGNETIC", "REPLACE", "REPLACE_DOWN",
+				"TIME_FLOAT", "PURGE_COMP":
 				s.note("reservation %s: flag %s is not simulated", out.Name, flag)
 			}
 		}

@@ -42,7 +42,7 @@ var Commands = []struct {
 	{"qos.txt", []string{"sacctmgr", "-P", "show", "qos",
 		columns(qosLimits, otherQOS, "Name", "Priority", "Preempt", "PreemptMode", "GraceTime", "UsageFactor")}},
 	{"assoc.txt", []string{"sacctmgr", "-P", "show", "assoc",
-		columns(assocLimits, otherAssoc, "Cluster", "Account", "ParentName", "User", "Share")}},
+		columns(assocLimits, otherAssoc, "Cluster", "Account", "ParentName", "User", "Partition", "Share")}},
 }
 
 // Site is a cluster as its scheduler is simulated.
@@ -534,7 +534,7 @@ func (s *Site) accounts(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("assoc.txt:%w", err)
 	}
-	parents := 0
+	parents, ofPartitions := 0, 0
 	name := func(account string) string {
 		if account == "root" {
 			return ""
@@ -542,20 +542,30 @@ func (s *Site) accounts(text []byte) error {
 		return account
 	}
 	for _, r := range rows {
-		if !strings.EqualFold(r["cluster"], s.Config.Get("ClusterName")) || r["partition"] != "" {
+		if !strings.EqualFold(r["cluster"], s.Config.Get("ClusterName")) {
+			continue
+		}
+		if r["partition"] != "" {
+			ofPartitions++
 			continue
 		}
 		a := workload.Account{Name: name(r["account"]), Parent: name(r["parentname"]), User: r["user"]}
-		if a.Name == "" && a.User == "" {
-			continue
-		}
 		of, limits, others := "account "+r["account"], assocLimits[:2], []string{"GrpTRESMins", "GrpTRESRunMins", "GrpWall"}
 		if a.User != "" {
 			a.Parent = ""
 			of, limits, others = "user "+a.User+" of "+of, assocLimits, otherAssoc
 		}
-		if err := s.limit(of, workload.Scope{Account: a.Name, User: a.User}, r, limits, others); err != nil {
+		if a.Name == "" { // no scope is the whole cluster
+			for _, c := range limits {
+				if v := r[strings.ToLower(c.name)]; v != "" && s.enforcesLimits() {
+					s.note("%s: %s=%s is not simulated, and jobs that it holds back start", of, c.name, v)
+				}
+			}
+		} else if err := s.limit(of, workload.Scope{Account: a.Name, User: a.User}, r, limits, others); err != nil {
 			return fmt.Errorf("assoc.txt: %w", err)
+		}
+		if a.Name == "" && a.User == "" {
+			continue
 		}
 		if a.Shares, err = strconv.ParseFloat(r["share"], 64); err != nil {
 			if r["share"] != "parent" {
@@ -565,6 +575,9 @@ func (s *Site) accounts(text []byte) error {
 			parents++
 		}
 		s.Cluster.Site.Accounts = append(s.Cluster.Site.Accounts, a)
+	}
+	if ofPartitions > 0 {
+		s.note("%d associations are of one partition, and are not simulated", ofPartitions)
 	}
 	if parents > 0 {
 		s.note("%d associations have Fairshare=parent, which is not simulated: they have a share of 1", parents)

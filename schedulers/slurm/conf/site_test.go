@@ -316,6 +316,27 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestLimitsOfRoot: limits of the root association, and associations of a partition, are noted.
+func TestLimitsOfRoot(t *testing.T) {
+	s := shown(t)
+	s.Associations = []byte("Cluster|Account|ParentName|User|Partition|Share|GrpTRES|MaxJobs\n" +
+		"emulated|root||||1|gres/gpu=7|\nemulated|root||root||1||5\nemulated|a|root|||1||\nemulated|a||x|p|1|gres/gpu=1|\n")
+	site, err := s.Site()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := site.Cluster.Site.Limits; len(got) != 0 {
+		t.Errorf("limits %v", got)
+	}
+	notes := strings.Join(site.Notes, "\n")
+	for _, want := range []string{"account root: GrpTRES=gres/gpu=7 is not", "user root of account root: MaxJobs=5 is not",
+		"1 associations are of one partition"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("%q is not noted: %s", want, notes)
+		}
+	}
+}
+
 // TestPreemptMode: partitions and QOS have modes of their own where they differ from the cluster's.
 func TestPreemptMode(t *testing.T) {
 	s := shown(t)
@@ -352,8 +373,8 @@ func TestReservations(t *testing.T) {
 	s := shown(t)
 	s.Reservations = []byte("ReservationName=course StartTime=2026-11-27T12:00:00 EndTime=2026-11-27T13:00:00 " +
 		"Nodes=g[1,3] Flags=SPEC_NODES,WEEKLY Users=(null) Accounts=vc1\n" +
-		"ReservationName=maint StartTime=1795788000 EndTime=1795791600 Nodes=g[1-3] Flags=MAINT,ALL_NODES " +
-		"Users=root\n" +
+		"ReservationName=maint StartTime=1795788000 EndTime=1795791600 Nodes=g[1-3] Flags=MAINT,ALL_NODES," +
+		"PURGE_COMP=00:05:00 Users=root NodeName=g1 CoreIDs=0-1\n" +
 		"ReservationName=lic StartTime=1795788000 EndTime=1795791600 Nodes=(null) Flags=ANY_NODES\n")
 	s.Past = []byte("Name|TimeStart|TimeEnd|NodeName|Flags\nold|1795700000|1795700100|g2|MAINT\n" +
 		"course|1795780800|1795784400|g[1,3]|SPEC_NODES\n")
@@ -370,7 +391,8 @@ func TestReservations(t *testing.T) {
 		t.Errorf("%v\n%s, want\n%s", err, got, want)
 	}
 	notes := strings.Join(site.Notes, "\n")
-	for _, want := range []string{"course: flag WEEKLY", "course: jobs that run within it"} {
+	for _, want := range []string{"course: flag WEEKLY", "course: jobs that run within it", "maint: flag PURGE_COMP",
+		"maint: is of some cores"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%s is not noted: %s", want, notes)
 		}
