@@ -3,6 +3,6 @@ package studies
 // Hold keeps a study from proposing trials until release is called.
 func (s *Service) Hold(scheduler, id string) (release func()) {
 	m := s.studies[scheduler][id]
-	m.asking.Lock()
-	return m.asking.Unlock
+	m.asking <- struct{}{}
+	return func() { <-m.asking }
 }

@@ -28,6 +28,11 @@ func TestHeldStudy(t *testing.T) {
 		t.Fatal(held, err)
 	}
 	release := h.Hold("s", "first")
+	short, end := context.WithCancel(t.Context())
+	end()
+	if _, _, err := h.Suggest(short, "s", "first", "c", 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that gave up: %v", err)
+	}
 	waiting, answered := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(waiting)

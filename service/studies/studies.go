@@ -90,7 +90,7 @@ type studyState struct {
 	durable atomic.Pointer[study.State] // of readers; state is it, or follows from it
 	deleted atomic.Bool
 
-	asking   sync.Mutex    // taken before mu; held while trials are proposed; guards both below
+	asking   chan struct{} // of one, filled before mu is taken and while trials are proposed; guards both below
 	engine   *study.Engine // of state; nil until it is needed
 	engineOf int64         // resets when it was made
 
@@ -156,7 +156,8 @@ func (s *Service) put(scheduler string, state study.State) {
 	if s.studies[scheduler] == nil {
 		s.studies[scheduler] = map[string]*studyState{}
 	}
-	m := &studyState{scheduler: scheduler, id: state.ID, state: state, resets: state.Resets}
+	m := &studyState{scheduler: scheduler, id: state.ID, asking: make(chan struct{}, 1), state: state,
+		resets: state.Resets}
 	m.durable.Store(&state)
 	s.studies[scheduler][state.ID] = m
 }
@@ -493,8 +494,12 @@ func (s *Service) ask(ctx context.Context, m *studyState, e study.Suggest, at ti
 		return e, func() {}, nil
 	}
 	m.mu.Unlock()
-	m.asking.Lock()
-	done = sync.OnceFunc(m.asking.Unlock)
+	select {
+	case m.asking <- struct{}{}:
+	case <-ctx.Done():
+		return e, nil, context.Cause(ctx)
+	}
+	done = sync.OnceFunc(func() { <-m.asking })
 	m.mu.Lock()
 	for m.lacks(&e, at) > 0 {
 		state, resets := m.state, m.resets
