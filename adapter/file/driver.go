@@ -97,10 +97,11 @@ type Driver struct {
 	// step is called after each step, for tests that end there.
 	step func(string)
 
-	mu    sync.Mutex // held while a configuration is applied or looked at
-	note  note
-	known look // the service's knowledge of the configuration in force
-	asked bool // a configuration was to be applied since the start
+	mu     sync.Mutex // held while a configuration is applied or looked at
+	closed bool
+	note   note
+	known  look // the service's knowledge of the configuration in force
+	asked  bool // a configuration was to be applied since the start
 }
 
 // ErrChanged is wrapped by errors about a file that someone else wrote.
@@ -176,8 +177,13 @@ func Open(o Options) (*Driver, error) {
 // OnStep calls a function after each step of an application: for tests that end there.
 func (d *Driver) OnStep(f func(step string)) { d.step = f }
 
-// Close lets another driver have the file.
-func (d *Driver) Close() error { return d.lock.Close() }
+// Close lets another driver have the file, once an application that is under way has ended.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	return d.lock.Close()
+}
 
 func (d *Driver) path(name string) string { return filepath.Join(d.o.Dir, name) }
 
@@ -187,6 +193,9 @@ func (d *Driver) path(name string) string { return filepath.Join(d.o.Dir, name) 
 func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (_ map[string]*structpb.Value, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed { // another driver may have the file
+		return nil, fmt.Errorf("%s: %w", d.o.Path, fs.ErrClosed)
+	}
 	// A refusal is the last word on the values: the configuration that goes on to run is acknowledged with the next
 	// offer.
 	defer func() { d.asked = d.asked || !errors.Is(err, client.ErrRefused) }()
