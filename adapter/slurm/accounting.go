@@ -26,7 +26,7 @@ var columns = []string{"Cluster", "JobIDRaw", "DBIndex", "JobID", "User", "Accou
 // row is one start of a job, or its wait for one.
 type row struct {
 	key                                 string // of the job while it is known to slurmctld
-	db                                  int64
+	db                                  uint64
 	name, user, account, partition, qos string
 	state                               slurmtext.JobState
 	submit, eligible, start, end        time.Time // zero if unknown
@@ -85,7 +85,7 @@ func rowsOf(records []slurmtext.Record, shardsPerGPU int) (rows []row, faults []
 
 // rowOf reads a row. One that cannot be read has no GPUs.
 func rowOf(f slurmtext.Record, shardsPerGPU int) (row, error) {
-	db, err := strconv.ParseInt(f["dbindex"], 10, 64)
+	db, err := strconv.ParseUint(f["dbindex"], 10, 64) // from 24.11 on, of all 64 bits
 	if err != nil {
 		return row{}, fmt.Errorf("DBIndex: %w", err)
 	}

@@ -41,20 +41,20 @@ func (t *tracker) touch(key string) {
 
 // job is the reported state of a job.
 type job struct {
-	ID         string          `json:"id"` // unique for ever: keys come again
-	Submit     time.Time       `json:"submit"`
-	Details    description     `json:"details"`
-	Submitted  bool            `json:"submitted,omitempty"`
-	Withheld   bool            `json:"withheld,omitempty"` // seen to wait for something else than the scheduler
-	Starts     int             `json:"starts,omitempty"`
-	Running    bool            `json:"running,omitempty"`
-	Resizing   bool            `json:"resizing,omitempty"`
-	Nodes      []string        `json:"nodes,omitempty"`    // while it runs
-	Start      time.Time       `json:"start,omitzero"`     // since when it holds its GPUs, while it runs
-	Attained   time.Duration   `json:"attained,omitempty"` // GPU-time before that, as far as it counts
-	Over       time.Time       `json:"over,omitzero"`      // when it ended
-	PendingRow int64           `json:"doubt,omitempty"`    // a row whose successor may still be missing
-	Rows       map[int64]phase `json:"rows"`
+	ID         string           `json:"id"` // unique for ever: keys come again
+	Submit     time.Time        `json:"submit"`
+	Details    description      `json:"details"`
+	Submitted  bool             `json:"submitted,omitempty"`
+	Withheld   bool             `json:"withheld,omitempty"` // seen to wait for something else than the scheduler
+	Starts     int              `json:"starts,omitempty"`
+	Running    bool             `json:"running,omitempty"`
+	Resizing   bool             `json:"resizing,omitempty"`
+	Nodes      []string         `json:"nodes,omitempty"`    // while it runs
+	Start      time.Time        `json:"start,omitzero"`     // since when it holds its GPUs, while it runs
+	Attained   time.Duration    `json:"attained,omitempty"` // GPU-time before that, as far as it counts
+	Over       time.Time        `json:"over,omitzero"`      // when it ended
+	PendingRow uint64           `json:"doubt,omitempty"`    // a row whose successor may still be missing
+	Rows       map[uint64]phase `json:"rows"`
 }
 
 // description describes a job to the service.
@@ -147,7 +147,7 @@ func (t *tracker) jobOf(r *row) *job {
 	if j != nil && (j.Over.IsZero() || j.Rows[r.db] != (phase{})) {
 		return j
 	}
-	j = &job{ID: fmt.Sprintf("%s/%s/%d", t.Cluster, r.key, r.submit.Unix()), Submit: r.submit, Rows: map[int64]phase{},
+	j = &job{ID: fmt.Sprintf("%s/%s/%d", t.Cluster, r.key, r.submit.Unix()), Submit: r.submit, Rows: map[uint64]phase{},
 		Details: r.description()}
 	if t.Jobs == nil {
 		t.Jobs = map[string]*job{}

@@ -41,6 +41,15 @@ func rowsIn(text string, shardsPerGPU int) ([]row, []error) {
 	return rowsOf(records, shardsPerGPU)
 }
 
+// TestDatabaseIndexOfAllBits: the index of a row is that of slurmdbd from 24.11 on, too.
+func TestDatabaseIndexOfAllBits(t *testing.T) {
+	const index = 12323687467422869504
+	if rows := listed(fmt.Sprintf("1 1 RUNNING 1000 1000 1010 Unknown 1 n1 %d", uint64(index))); len(rows) != 1 ||
+		rows[0].db != index {
+		t.Errorf("%+v", rows)
+	}
+}
+
 // reported lists the events that a listing causes.
 func reported(t *tracker, now int64, reasons map[string]string, rows ...string) []string {
 	events, _ := t.apply(listed(rows...), reasons, time.Unix(now, 0))
@@ -360,7 +369,7 @@ func TestManyRows(t *testing.T) {
 	rows := make([]row, 200_000)
 	at := time.Unix(1000, 0)
 	for i := range rows {
-		rows[i] = row{key: fmt.Sprint(i % 150_000), db: int64(i), gpus: 1000, submit: at, eligible: at,
+		rows[i] = row{key: fmt.Sprint(i % 150_000), db: uint64(i), gpus: 1000, submit: at, eligible: at,
 			start: at.Add(1), end: at.Add(time.Duration(i + 2)), state: slurmtext.ParseJobState("COMPLETED")}
 	}
 	c := &tracker{Cluster: "c"}
