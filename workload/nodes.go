@@ -1,19 +1,14 @@
 package workload
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 )
 
-// nodeRange is the numbers of a group's nodes; numbers below free are taken.
-type nodeRange struct{ free, end int }
-
 // number gives the nodes on which a state's jobs run their numbers, below the
 // cluster's number of nodes, and lists nodes that are down or draining. Nodes of the
 // cluster that are reported come first; nodes that only placements name get the
-// rest. A name that is a free number is that number; the others follow in order of name.
-// at is where the jobs run. Reservations of named nodes have their numbers of the state.
+// rest. at is where the jobs run. Reservations of named nodes have their numbers of the state.
 func (l *Ledger) number(s *State, at [][]NodeShare) {
 	var placed []string
 	shares := 0
@@ -38,132 +33,126 @@ func (l *Ledger) number(s *State, at [][]NodeShare) {
 			}
 		}
 	}
-	named := func(name string) bool { // by an event or a placement
-		_, is := slices.BinarySearch(placed, name)
-		return is || known[name] != nil
-	}
-	reserved := map[string]int{} // numbers of the registered cluster, of nodes that no event names
-	for i := range s.Cluster.Site.Reservations {
-		for _, n := range s.Cluster.Site.Reservations[i].Nodes {
-			if name := reservedName(n, named); name != "" && known[name] == nil {
-				reserved[name] = n.Number
-			}
-		}
-	}
 	if shares == 0 && closed == 0 && len(s.Cluster.Site.Reservations) == 0 {
 		return
 	}
 	slices.Sort(listed)
-	all := slices.Clone(s.Cluster.Site.Reservations)
-	for i := range all {
-		all[i].Nodes = slices.Clone(all[i].Nodes)
-		for j := range all[i].Nodes {
-			all[i].Nodes[j].Name = reservedName(all[i].Nodes[j], named)
-		}
-	}
 	placed = slices.DeleteFunc(placed, func(name string) bool { return known[name] != nil })
-
-	// A node takes a number of its group, any number if its group is unknown.
-	ranges := make([]nodeRange, 0, len(s.Cluster.Groups)+1)
-	total := 0
-	for i := range s.Cluster.Groups {
-		n := s.Cluster.Groups[i].Nodes
-		ranges = append(ranges, nodeRange{total, total + n})
-		total += n
+	numbers := newNumbering(&s.Cluster)
+	for _, names := range [][]string{listed, placed} {
+		numbers.add(names, func(name string) int { return l.groupOf(name, known[name]) })
 	}
-	ranges = append(ranges, nodeRange{0, total})
-	rangeOf := func(name string) *nodeRange {
-		if n, ok := reserved[name]; ok && l.cluster.GroupOf(n) >= 0 {
-			return &ranges[l.cluster.GroupOf(n)]
-		}
-		if g := l.groupOf(name, known[name]); g >= 0 {
-			return &ranges[g]
-		}
-		return &ranges[len(ranges)-1]
-	}
-	number := make(map[string]int, len(listed)+len(placed))
-	taken := make([]bool, total)
-	assign := func(names []string) {
-		for _, name := range names {
-			n, err := strconv.Atoi(name)
-			if r := rangeOf(name); err == nil && n >= r.free && n < r.end && strconv.Itoa(n) == name && !taken[n] {
-				number[name], taken[n] = n, true
-			}
-		}
-		for _, name := range names {
-			if _, ok := number[name]; ok {
-				continue
-			}
-			r := rangeOf(name)
-			for r.free < r.end && taken[r.free] {
-				r.free++
-			}
-			if r.free < r.end {
-				number[name], taken[r.free] = r.free, true
-			}
-		}
-	}
-	assign(listed)
-	assign(placed)
-	var rest []string
-	for _, name := range slices.Sorted(maps.Keys(reserved)) {
-		if _, ok := number[name]; ok {
-			continue
-		}
-		if n := reserved[name]; n < total && !taken[n] {
-			number[name], taken[n] = n, true
-		} else {
-			rest = append(rest, name)
-		}
-	}
-	assign(rest)
 	for _, name := range listed {
-		n, ok := number[name]
+		n, ok := numbers.of[name]
 		switch {
 		case !ok:
 		case known[name].kind == NodeDown:
 			s.Down = append(s.Down, n)
-			delete(number, name) // no job runs there
+			delete(numbers.of, name) // no job runs there
 		case known[name].kind == NodeDrained:
 			s.Draining = append(s.Draining, n)
 		}
 	}
 	slices.Sort(s.Down)
 	slices.Sort(s.Draining)
-	for i := range all {
-		all[i].Nodes = slices.DeleteFunc(all[i].Nodes, func(n ReservedNode) bool {
-			_, ok := number[n.Name]
-			return n.Name != "" && !ok
-		})
-		for j, n := range all[i].Nodes {
-			if n.Name != "" {
-				all[i].Nodes[j].Number = number[n.Name]
-			}
-		}
-	}
-	s.Cluster.Site.Reservations = all
-	shared := make([]NodeGPUs, 0, shares)
+	s.Cluster.Site.Reservations = numbers.reserve(l.cluster, func(name string) bool { return known[name] != nil })
+	all := make([]NodeGPUs, 0, shares)
 	for i := range at {
 		if len(at[i]) == 0 {
 			continue
 		}
-		from := len(shared)
+		from := len(all)
 		for _, n := range at[i] {
-			k, ok := number[n.Node]
+			k, ok := numbers.of[n.Node]
 			if !ok {
 				k = -1
 			}
-			shared = append(shared, NodeGPUs{Node: k, GPUs: n.GPUs})
+			all = append(all, NodeGPUs{Node: k, GPUs: n.GPUs})
 		}
-		s.Jobs[i].Placement = shared[from:len(shared):len(shared)]
+		s.Jobs[i].Placement = all[from:len(all):len(all)]
 	}
 }
 
-// reservedName is the name by which events and placements know a reserved node: its own, or its number where only that
-// is named. It is empty for a node without a name.
-func reservedName(n ReservedNode, named func(string) bool) string {
-	if number := strconv.Itoa(n.Number); n.Name != "" && !named(n.Name) && named(number) {
-		return number
+// numbering gives names of nodes numbers below a cluster's number of nodes.
+type numbering struct {
+	ranges []nodeRange // of the groups, and of all of them
+	of     map[string]int
+	taken  []bool
+}
+
+// nodeRange is the numbers of a group's nodes; numbers below free are taken.
+type nodeRange struct{ free, end int }
+
+func newNumbering(c *Cluster) *numbering {
+	n := &numbering{of: map[string]int{}, taken: make([]bool, c.Nodes())}
+	total := 0
+	for i := range c.Groups {
+		n.ranges = append(n.ranges, nodeRange{total, total + c.Groups[i].Nodes})
+		total += c.Groups[i].Nodes
 	}
-	return n.Name
+	n.ranges = append(n.ranges, nodeRange{0, total})
+	return n
+}
+
+// add gives names free numbers of their groups, any if the group is -1, as long as there are some: a name that is a
+// number that one, then the others in order.
+func (n *numbering) add(names []string, groupOf func(name string) int) {
+	rangeOf := func(name string) *nodeRange {
+		if g := groupOf(name); g >= 0 {
+			return &n.ranges[g]
+		}
+		return &n.ranges[len(n.ranges)-1]
+	}
+	for _, name := range names {
+		k, err := strconv.Atoi(name)
+		if r := rangeOf(name); err == nil && k >= r.free && k < r.end && strconv.Itoa(k) == name && !n.taken[k] {
+			n.of[name], n.taken[k] = k, true
+		}
+	}
+	for _, name := range names {
+		if _, ok := n.of[name]; ok {
+			continue
+		}
+		r := rangeOf(name)
+		for r.free < r.end && n.taken[r.free] {
+			r.free++
+		}
+		if r.free < r.end {
+			n.of[name], n.taken[r.free] = r.free, true
+		}
+	}
+}
+
+// reserve returns the reservations of a registered cluster with the numbers of their named nodes, without nodes that
+// have none: one that an event names is down. A node that nothing names has its registered number if that is free,
+// else another one of its group.
+func (n *numbering) reserve(c Cluster, named func(name string) bool) []Reservation {
+	out := slices.Clone(c.Site.Reservations)
+	for i := range out {
+		nodes := out[i].Nodes
+		out[i].Nodes = make([]ReservedNode, 0, len(nodes))
+		for _, x := range nodes {
+			if x.Name != "" {
+				number := strconv.Itoa(x.Number)
+				_, of := n.of[x.Name]
+				if _, is := n.of[number]; !of && !named(x.Name) && (is || named(number)) {
+					x.Name = number // as nodes of a simulated cluster are named
+				}
+				if _, of = n.of[x.Name]; !of && !named(x.Name) {
+					if x.Number < len(n.taken) && !n.taken[x.Number] {
+						n.of[x.Name], n.taken[x.Number] = x.Number, true
+					} else {
+						n.add([]string{x.Name}, func(string) int { return c.GroupOf(x.Number) })
+					}
+				}
+				at, ok := n.of[x.Name]
+				if !ok {
+					continue
+				}
+				x.Number = at
+			}
+			out[i].Nodes = append(out[i].Nodes, x)
+		}
+	}
+	return out
 }
