@@ -182,18 +182,34 @@ func (r *Store) ArchiveAudit(_ context.Context, keep time.Time) error {
 	if err := r.reserve.use(func() error { return r.archive(names, today, place) }); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	return r.change(func(tx *bolt.Tx) error {
-		b := tx.Bucket([]byte(auditBucket))
-		for {
-			key, _ := b.Cursor().First()
-			if key == nil || bytes.Compare(key, revisionKey(int64(place))) >= 0 {
-				return nil
+	return r.trimAudit(revisionKey(int64(place)))
+}
+
+// trimAudit removes the records before a key, which a file has, in several commits.
+func (r *Store) trimAudit(end []byte) error {
+	for n := maxCommit; n == maxCommit; {
+		err := r.change(func(tx *bolt.Tx) error {
+			var keys [][]byte // a cursor over leaves that were emptied would visit them each time
+			b := tx.Bucket([]byte(auditBucket))
+			c := b.Cursor()
+			for key, _ := c.First(); key != nil && bytes.Compare(key, end) < 0 && len(keys) < maxCommit; {
+				keys = append(keys, key)
+				key, _ = c.Next()
 			}
-			if err := b.Delete(key); err != nil {
-				return err
+			n = len(keys)
+			for _, key := range keys {
+				if err := b.Delete(key); err != nil {
+					return err
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-	})
+		r.reached("trimmed")
+	}
+	return nil
 }
 
 // archive copies the records before a place that no file has into a file of a day, or of a later one that has none.

@@ -261,10 +261,23 @@ func TestAuditLogIsKeptByDay(t *testing.T) {
 
 // An archive that is interrupted at any step loses no record, and the next one completes it.
 func TestInterruptedArchive(t *testing.T) {
-	for _, step := range []string{"anchored", "written", "renamed"} {
+	for _, step := range []string{"anchored", "written", "renamed", "trimmed"} {
 		dir, now := t.TempDir(), damageDay
 		r := openAt(t, dir, &now)
 		auditedBy(t, r, 1, "a", "b")
+		if step == "trimmed" { // in several commits
+			one := audit.Record{Time: now, Resource: "schedulers/a"}
+			if err := r.change(func(tx *bolt.Tx) error {
+				for range 2 * maxCommit {
+					if err := putAudit(tx, &one); err != nil {
+						return err
+					}
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		now = now.Add(24 * time.Hour)
 		stop := errors.New("killed")
 		r.onStep = func(at string) {
@@ -301,6 +314,14 @@ func TestInterruptedArchive(t *testing.T) {
 		}
 		if names, err := auditFiles(copied); err != nil || len(names) == 0 {
 			t.Errorf("%s: %v, %v", step, names, err)
+		}
+		if err := r.viewConfig(func(tx *bolt.Tx) error {
+			if n := tx.Bucket([]byte(auditBucket)).Inspect().KeyN; n > 3 {
+				t.Errorf("%s: %d records are left", step, n)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
 		}
 	}
 }

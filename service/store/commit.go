@@ -59,11 +59,11 @@ func (r *Store) commitChanges() {
 		} else if err = commit(); errors.Is(err, ErrFull) {
 			err = r.reserve.release(commit)
 		}
-		_ = r.lastChange.record(err)
 		for _, c := range open {
 			c.err = err
 		}
 		for _, c := range calls {
+			_ = r.lastChange.record(c.err)
 			close(c.done)
 		}
 	}

@@ -57,6 +57,33 @@ func TestChangesShareACommit(t *testing.T) {
 	}
 }
 
+// A full disk is known until a change is written: one that is refused says nothing about it.
+func TestRefusedChangesLeaveTheHealth(t *testing.T) {
+	r := open(t, t.TempDir())
+	_ = r.lastChange.record(ErrFull)
+	stale := of(t, "s")
+	stale.Scheduler.Version = 7
+	if err := r.Commit(t.Context(), stale); !errors.Is(err, controller.ErrStale) {
+		t.Fatal(err)
+	}
+	if h, err := r.Health(); err != nil || !errors.Is(h.Changes, ErrFull) {
+		t.Errorf("after a refused change: %v, %v", h.Changes, err)
+	}
+	damaged := &CorruptError{File: configFile}
+	if err := r.change(func(*bolt.Tx) error { return damaged }); !errors.Is(err, ErrCorrupt) {
+		t.Fatal(err)
+	}
+	if h, err := r.Health(); err != nil || !errors.Is(h.Changes, ErrCorrupt) {
+		t.Errorf("after a change that met damage: %v, %v", h.Changes, err)
+	}
+	if err := r.Commit(t.Context(), of(t, "s")); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := r.Health(); err != nil || h.Changes != nil {
+		t.Errorf("after a change that is written: %v, %v", h.Changes, err)
+	}
+}
+
 // BenchmarkChanges commits a change of each of several schedulers at a time, and reports the changes per plain fsync
 // of a page, which is measured beside.
 func BenchmarkChanges(b *testing.B) {
