@@ -158,16 +158,17 @@ func (j *Job) begin() error {
 	j.blocked++
 	defer func() { j.blocked-- }()
 	for j.ctx.Err() == nil {
-		if j.turn && !j.passing && time.Since(j.granted) >= q.o.Slice {
+		if j.turn && !j.passing && time.Since(j.granted) >= q.o.Slice && q.first() != nil { // so no turn is free
 			j.charge()
-			first := q.first()
-			j.passing = first != nil && q.shares.before(first.owner, j.owner)
+			j.passing = q.shares.before(q.first().owner, j.owner)
 		}
 		j.pass()
 		if j.turn && !j.passing && (j.working == 0 || q.free > 0 && q.second() == j) {
 			j.charge()
 			if j.working++; j.working > 1 {
 				q.free--
+			}
+			if q.free > 0 {
 				q.changed.Broadcast() // the next piece may begin
 			}
 			return nil

@@ -124,6 +124,48 @@ func TestPiecesTakeTurns(t *testing.T) {
 	})
 }
 
+// A turn that comes free serves a waiting piece at once, also where slices have ended and shares are charged late.
+func TestNoTurnIsIdle(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			q := New(Options{Turns: 3, Slice: 5 * time.Second})
+			a, b, other := enter(t, q, "a"), enter(t, q, "b"), enter(t, q, "other")
+			var all sync.WaitGroup
+			var began []time.Duration // of the pieces that wait, by those that run
+			start := time.Now()
+			run := func(j *Job, after time.Duration, waits bool) {
+				all.Go(func() {
+					time.Sleep(after)
+					err := j.Run(func() error {
+						if waits {
+							q.mu.Lock()
+							began = append(began, time.Since(start))
+							q.mu.Unlock()
+						}
+						time.Sleep(100 * time.Second)
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			run(a, 0, false)
+			run(b, 0, false)
+			run(b, time.Second, true)    // within the slice
+			run(a, 10*time.Second, true) // after it
+			time.Sleep(50 * time.Second)
+			other.Leave()
+			all.Wait()
+			a.Leave()
+			b.Leave()
+			if began[0] != 50*time.Second {
+				t.Fatalf("a turn that was free from 50 s on served from %v on", began[0])
+			}
+		})
+	}
+}
+
 // The jobs of owners get turns by their weights, whatever the number of turns.
 func TestTurnsFollowWeights(t *testing.T) {
 	for turns := 1; turns <= 4; turns++ {
