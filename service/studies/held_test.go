@@ -84,6 +84,26 @@ func TestHeldStudy(t *testing.T) {
 	<-answered
 }
 
+// A lease begins when the trial is handed out, however long its proposal took.
+func TestLeaseAfterAWait(t *testing.T) {
+	h := newHouse(t, study.Spec{Algorithm: "random", Budget: 100, Lease: time.Minute})
+	release := h.Hold("s", "first")
+	answered := make(chan []*study.Trial)
+	go func() {
+		_, held, err := h.Suggest(t.Context(), "s", "first", "a", 1)
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- held
+	}()
+	time.Sleep(20 * time.Millisecond) // the call most likely waits
+	h.ahead.Store(int64(time.Hour))
+	release()
+	if held := <-answered; len(held) != 1 || time.Until(held[0].Expires) < time.Hour {
+		t.Errorf("%+v", held)
+	}
+}
+
 // TestProposalsTakeTurns: trials are proposed in a turn of the scheduler, for which calls wait until their deadlines.
 // Calls that need no proposal do not wait.
 func TestProposalsTakeTurns(t *testing.T) {

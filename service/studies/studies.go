@@ -414,7 +414,7 @@ func (s *Service) step(ctx context.Context, call controller.Call, m *studyState,
 	asked := func() {}
 	if suggest, ok := e.(study.Suggest); ok {
 		var err error
-		if e, asked, err = s.ask(ctx, m, suggest, at); err != nil {
+		if e, at, asked, err = s.ask(ctx, m, suggest); err != nil {
 			return study.State{}, nil, err
 		}
 		defer asked()
@@ -485,23 +485,23 @@ func (s *Service) step(ctx context.Context, call controller.Call, m *studyState,
 }
 
 // ask completes a request for trials by proposals of the engine, and takes mu unless there is an error. Proposals are
-// made without it, in a turn of the scheduler, of a state from which no trial is missing. The caller calls done once
-// they are part of the state.
-func (s *Service) ask(ctx context.Context, m *studyState, e study.Suggest, at time.Time) (_ study.Event, done func(),
+// made without it, in a turn of the scheduler, of a state from which no trial is missing. The request is of the time
+// at, when the waits are over. The caller calls done once they are part of the state.
+func (s *Service) ask(ctx context.Context, m *studyState, e study.Suggest) (_ study.Event, at time.Time, done func(),
 	err error) {
 	m.mu.Lock()
-	if m.lacks(&e, at) == 0 {
-		return e, func() {}, nil
+	if at = s.now(); m.lacks(&e, at) == 0 {
+		return e, at, func() {}, nil
 	}
 	m.mu.Unlock()
 	select {
 	case m.asking <- struct{}{}:
 	case <-ctx.Done():
-		return e, nil, context.Cause(ctx)
+		return e, at, nil, context.Cause(ctx)
 	}
 	done = sync.OnceFunc(func() { <-m.asking })
 	m.mu.Lock()
-	for m.lacks(&e, at) > 0 {
+	for at = s.now(); m.lacks(&e, at) > 0; {
 		state, resets := m.state, m.resets
 		m.mu.Unlock()
 		err = s.o.Schedulers.Turn(ctx, m.scheduler, func() (err error) {
@@ -510,15 +510,16 @@ func (s *Service) ask(ctx context.Context, m *studyState, e study.Suggest, at ti
 		})
 		if err != nil {
 			done()
-			return e, nil, err
+			return e, at, nil, err
 		}
 		m.mu.Lock()
+		at = s.now()
 		if m.resets == resets && m.state.LastTrial == state.LastTrial && m.lacks(&e, at) > 0 {
 			break
 		}
 		m.engine, e.Asked = nil, study.Asked{} // its proposals are lost
 	}
-	return e, done, nil
+	return e, at, done, nil
 }
 
 // lacks returns how many trials a client is to get beside those that it holds. The caller must hold mu.
