@@ -256,7 +256,7 @@ func open(o Options) (s *service, err error) {
 		Damaged: func(files int) { s.controller.NoteDamage(samples.Folder, files) }}); err != nil {
 		return s, err
 	}
-	o.Store.Shed = s.samples.Shed
+	o.Store.Shed, o.Store.Log = s.samples.Shed, o.Log
 	if s.store, err = store.Open(o.Dir, o.Store); err != nil {
 		return s, err
 	}

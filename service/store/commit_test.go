@@ -1,10 +1,13 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,7 +36,7 @@ func TestChangesShareACommit(t *testing.T) {
 	var waits []func() error
 	for _, c := range []controller.Change{stale, of(t, "a"), gap, of(t, "b"), of(t, "c"), stale} {
 		waits = append(waits, r.enqueue(func(tx *bolt.Tx) error {
-			if err := checkFollows(tx, &c); err != nil {
+			if err := r.checkFollows(tx, &c); err != nil {
 				return err
 			}
 			return putChange(tx, &c)
@@ -54,6 +57,36 @@ func TestChangesShareACommit(t *testing.T) {
 		if s := saved[i]; s.Scheduler.ID != id || s.Fault != nil || len(s.Configurations) != 1 {
 			t.Errorf("%+v", s)
 		}
+	}
+}
+
+// A record that was damaged while the service runs is replaced by the next change, and logged.
+func TestAChangeReplacesADamagedRecord(t *testing.T) {
+	var log bytes.Buffer
+	r, err := Open(t.TempDir(), Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	c := of(t, "s")
+	if err := r.Commit(t.Context(), c); err != nil || log.Len() > 0 {
+		t.Fatal(log.String(), err)
+	}
+	if err := r.change(func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte(schedulersBucket))
+		bad := bytes.Clone(b.Get([]byte("s")))
+		bad[len(bad)/2] ^= 4
+		return b.Put([]byte("s"), bad)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c.Scheduler.Version++
+	if err := r.Commit(t.Context(), c); err != nil || !strings.Contains(log.String(), `schedulers`) {
+		t.Fatal(log.String(), err)
+	}
+	saved, _, damage, err := r.Load()
+	if err != nil || len(damage) > 0 || len(saved) != 1 || saved[0].Fault != nil || saved[0].Scheduler.Version != 2 {
+		t.Errorf("%+v, %v, %v", saved, damage, err)
 	}
 }
 

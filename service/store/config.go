@@ -66,7 +66,7 @@ func (r *Store) Commit(ctx context.Context, c controller.Change) error {
 		return err
 	}
 	return r.change(func(tx *bolt.Tx) error {
-		if err := checkFollows(tx, &c); err != nil {
+		if err := r.checkFollows(tx, &c); err != nil {
 			return err
 		}
 		return putChange(tx, &c)
@@ -122,15 +122,17 @@ func (r *Store) reopenConfig() (err error) {
 	return err
 }
 
-// checkFollows checks that a change follows the stored version of its scheduler. A deletion leaves the record as it is.
-func checkFollows(tx *bolt.Tx, c *controller.Change) error {
+// checkFollows checks that a change follows the stored version of its scheduler. One of a damaged record replaces it:
+// memory has the scheduler. A deletion leaves the record as it is.
+func (r *Store) checkFollows(tx *bolt.Tx, c *controller.Change) error {
 	if c.Deletion != nil {
 		return nil
 	}
 	var before struct{ Version int64 }
 	if b, key := tx.Bucket([]byte(schedulersBucket)), []byte(c.Scheduler.ID); b != nil && b.Get(key) != nil {
 		if err := getJSON(key, b.Get(key), &before); err != nil {
-			return corrupt(schedulersBucket, c.Scheduler.ID, err)
+			r.log.Error("a damaged record is replaced", "err", corrupt(schedulersBucket, c.Scheduler.ID, err))
+			return nil
 		}
 	}
 	if before.Version+1 != c.Scheduler.Version {

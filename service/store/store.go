@@ -12,6 +12,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -66,6 +67,8 @@ type Options struct {
 	Shed func() bool
 	// NewID makes ids of epochs and the secret; crypto/rand.Text if nil.
 	NewID func() string
+	// Log has damage that a change replaces; nothing is logged if nil.
+	Log *slog.Logger
 }
 
 // Store is an open directory. It is safe for concurrent use.
@@ -75,6 +78,7 @@ type Options struct {
 type Store struct {
 	dir      string
 	now      func() time.Time
+	log      *slog.Logger
 	reserve  *reserve
 	epoch    epochRecord
 	newEpoch bool // by Open
@@ -134,10 +138,14 @@ func Open(dir string, o Options) (*Store, error) {
 	if o.NewID == nil {
 		o.NewID = rand.Text
 	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	r := newStore(dir)
+	r.log = o.Log
 	r.now, r.appends, r.commits = o.Now, make(chan *appendCall), newCommits()
 	r.closing, r.writerDone = make(chan struct{}), make(chan struct{})
 	err := r.checkLost(o.StartAnew)
