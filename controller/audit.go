@@ -184,7 +184,8 @@ type AuditRecord struct {
 }
 
 // AuditLog returns the records of the audit log before a place, newest first, at most limit of them.
-// All are before 0. Unless resource is "", only records about it count.
+// All are before 0. Unless resource is "", only records about it count, and ones that cannot be read, of which those
+// of a file are one.
 func (s *Service) AuditLog(before int64, resource string, limit int) (out []AuditRecord, err error) {
 	if before == 1 {
 		return nil, nil

@@ -307,7 +307,8 @@ type Store interface {
 	Load() (saved []Saved, requests []Request, damage []Damage, err error)
 	// Audit calls visit with the lines of the audit log and their places in it until it returns false: from a place
 	// on in order, or with newestFirst from a place back, of which 0 is the last. A damaged record comes with an
-	// error. The result is the error of files that are passed over.
+	// error, and so do the records of files that are passed over, once at the last of their places. The result is
+	// the error of such files.
 	Audit(from int64, newestFirst bool, visit func(place int64, line []byte, err error) bool) error
 	// ArchiveAudit moves the audit log of former days out of the way of changes, and drops archives of days before
 	// keep, none if it is zero.

@@ -296,14 +296,21 @@ func (r *Store) viewAudit(name string, f func(b *bolt.Bucket) error) error {
 	})
 }
 
-// Audit calls visit with the lines of the audit log and their places until it returns false: in order from a place, or
-// with newestFirst backwards from a place, 0 for the last. A damaged record comes with a CorruptError and no line. A
-// file that cannot be read is passed over, and is the error.
+// Audit implements [controller.Store].
 func (r *Store) Audit(from int64, newestFirst bool, visit func(place int64, line []byte, err error) bool) error {
-	if newestFirst && from == 0 {
-		from = math.MaxInt64
+	step := int64(1)
+	if newestFirst {
+		step = -1
+		if from == 0 {
+			from = math.MaxInt64
+		}
 	}
 	more := true
+	var damage, unread error // of all files, and of the ones since the last record
+	emit := func(place int64, line []byte, err error) {
+		from = place + step
+		more = visit(place, line, err)
+	}
 	read := func(file string, b *bolt.Bucket) error {
 		c := b.Cursor()
 		key, record := c.Seek(revisionKey(from))
@@ -316,21 +323,22 @@ func (r *Store) Audit(from int64, newestFirst bool, visit func(place int64, line
 			}
 		}
 		for ; key != nil && more; key, record = move() {
+			place := int64(binary.BigEndian.Uint64(key))
+			if unread != nil && place != from { // the last place of the gap, after which a reader goes on
+				emit(place-step, nil, unread)
+			}
+			if unread = nil; !more {
+				break
+			}
 			line, err := openRecord(key, record)
 			if err != nil {
 				line, err = nil, &CorruptError{File: file, Bucket: auditBucket, Key: recordName(key), Why: err.Error()}
 			}
-			place := int64(binary.BigEndian.Uint64(key))
-			if newestFirst {
-				from = place - 1
-			} else {
-				from = place + 1
-			}
-			more = visit(place, line, err)
+			emit(place, line, err)
 		}
 		return nil
 	}
-	return r.viewConfig(func(tx *bolt.Tx) error { // a state before the files: what was moved since is in both
+	err := r.viewConfig(func(tx *bolt.Tx) error { // a state before the files: what was moved since is in both
 		names, err := auditFiles(r.dir)
 		if err != nil {
 			return err
@@ -339,7 +347,6 @@ func (r *Store) Audit(from int64, newestFirst bool, visit func(place int64, line
 		if newestFirst {
 			slices.Reverse(names)
 		}
-		var damage error
 		for _, name := range names {
 			if !more {
 				break
@@ -350,11 +357,15 @@ func (r *Store) Audit(from int64, newestFirst bool, visit func(place int64, line
 				err = read(name, b)
 			}
 			if err != nil && !errors.Is(err, os.ErrNotExist) { // dropped meanwhile
-				damage = errors.Join(damage, err)
+				damage, unread = errors.Join(damage, err), errors.Join(unread, err)
 			}
 		}
-		return damage
+		return nil
 	})
+	if newestFirst && more && unread != nil && from >= 1 {
+		emit(1, nil, unread)
+	}
+	return errors.Join(err, damage)
 }
 
 // viewConfig reads config.db.

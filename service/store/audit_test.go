@@ -376,3 +376,67 @@ func TestDamagedAuditFile(t *testing.T) {
 		t.Error("no bit mattered")
 	}
 }
+
+// The records of a file that cannot be read are one damaged record, in pages of any size and in both directions.
+func TestUnreadableAuditFile(t *testing.T) {
+	dir, now := t.TempDir(), damageDay
+	r := openAt(t, dir, &now)
+	for day := range int64(4) {
+		auditedBy(t, r, day+1, "a", "b")
+		if err := r.ArchiveAudit(t.Context(), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(24 * time.Hour)
+	}
+	names, err := auditFiles(dir) // of records 1 to 4, 5 to 7 and 8 to 10
+	if err != nil || len(names) != 3 {
+		t.Fatal(names, err)
+	}
+	for i, tc := range []struct{ back, forth []int64 }{ // damaged records are negative
+		{[]int64{11, 10, 9, 8, 7, 6, 5, -1}, []int64{-4, 5, 6, 7, 8, 9, 10, 11}},
+		{[]int64{11, 10, 9, 8, -5, 4, 3, 2, 1}, []int64{1, 2, 3, 4, -7, 8, 9, 10, 11}},
+		{[]int64{11, -8, 7, 6, 5, 4, 3, 2, 1}, []int64{1, 2, 3, 4, 5, 6, 7, -10, 11}},
+	} {
+		path := filepath.Join(dir, names[i])
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, make([]byte, len(whole)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		page := func(from int64, newestFirst bool, n int) (out []int64) {
+			_ = r.Audit(from, newestFirst, func(place int64, _ []byte, err error) bool {
+				if err != nil && !strings.Contains(err.Error(), names[i]) {
+					t.Error(err)
+				}
+				if err != nil {
+					place = -place
+				}
+				out = append(out, place)
+				return len(out) < n
+			})
+			return out
+		}
+		if got := page(0, false, 99); !slices.Equal(got, tc.forth) {
+			t.Errorf("%s: %v, want %v", names[i], got, tc.forth)
+		}
+		for n := 1; n < 12; n++ {
+			var all []int64
+			for from := int64(0); ; {
+				got := page(from, true, n)
+				all = append(all, got...)
+				if len(got) < n || max(got[n-1], -got[n-1]) == 1 {
+					break
+				}
+				from = max(got[n-1], -got[n-1]) - 1
+			}
+			if !slices.Equal(all, tc.back) {
+				t.Errorf("%s, pages of %d: %v, want %v", names[i], n, all, tc.back)
+			}
+		}
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
