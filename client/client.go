@@ -313,12 +313,10 @@ func (r *retrying) reset() { *r = retrying{random: r.random} }
 
 // sleep waits, and reports whether the context has not ended.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	}
 }

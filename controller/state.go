@@ -107,7 +107,8 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 func (m *schedulerState) quarantined() error {
-	return fmt.Errorf("scheduler %q is %w: %w; restore the store from a backup, start a version that accepts it, or delete it",
+	return fmt.Errorf("scheduler %q is %w: %w; restore the store from a backup, start a version that accepts it, "+
+		"or delete it",
 		m.id, ErrQuarantined, m.fault)
 }
 

@@ -132,7 +132,8 @@ func (s *Service) WhatIf(ctx context.Context, id string,
 	if m.snapshot.Load().Type == External {
 		if len(on) > 0 {
 			return out,
-				fmt.Errorf("%w: scheduler %q is not simulated, so that workloads say nothing about it: 'autosched study' measures it",
+				fmt.Errorf("%w: scheduler %q is not simulated, so that workloads say nothing about it: "+
+					"'autosched study' measures it",
 					rollout.ErrState, id)
 		}
 		return s.whatIfLearnt(ctx, m, config)

@@ -312,12 +312,10 @@ func (a *agent) pullOnce(ctx context.Context) error {
 
 // wait reports whether the context has not ended meanwhile.
 func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	}
 }

@@ -99,10 +99,8 @@ func (s *Server) logAccess(ctx context.Context, method, scheduler string, r rule
 	s.log.LogAttrs(ctx, slog.LevelInfo, "request", attrs...)
 }
 
-// The metadata of a call that the audit log has beside the change. Values of keys that end in -bin may be any text.
-const (
-	requestIDHeader = "x-request-id"
-)
+// requestIDHeader is the key of a call's id in the metadata of its request and of its answer.
+const requestIDHeader = "x-request-id"
 
 // missing are the fields that a request has to have and lacks. Handlers check them where they name all violations,
 // where a mask selects the fields, and where elements are refused one by one.

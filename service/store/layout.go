@@ -76,7 +76,8 @@ var fieldReaders = map[string]uint64{
 // siteFields are the limits, preemption and reservations of a site, which replays follow.
 var siteFields = []string{"limits.account", "limits.each", "limits.own", "limits.qos", "limits.resource",
 	"limits.user", "partitions.preempt_mode", "partitions.qos", "qos.preempt_mode", "qos.usage_factor",
-	"reservations.from", "reservations.name", "reservations.nodes.name", "reservations.nodes.number", "reservations.to", "reservations.whole"}
+	"reservations.from", "reservations.name", "reservations.nodes.name", "reservations.nodes.number",
+	"reservations.to", "reservations.whole"}
 
 func init() {
 	for _, field := range siteFields {

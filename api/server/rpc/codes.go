@@ -248,6 +248,7 @@ func (e InternalError) GRPCStatus() *status.Status { return status.New(codes.Int
 // ErrDraining ends the streams of a server that shuts down.
 var ErrDraining = status.Error(codes.Unavailable, "the service is shutting down; connect again")
 
+// reasonHeader is the key of a caller's reason in the metadata of a call: any text, as its name ends in -bin.
 const reasonHeader = "autosched-reason-bin"
 
 // CallOf returns the call of a request: who asks, whether it is a dry run, and the id that it is

@@ -23,7 +23,12 @@ import (
 )
 
 const (
-	maxSnooze = 365 * 24 * time.Hour
+	maxSnooze      = 365 * 24 * time.Hour
+	maxSamples     = 20_000 // of a request
+	maxHours       = 48     // that they are of: each is a file
+	maxRejected    = 100    // that are described
+	defaultSamples = 1000   // of a page
+	maxSamplesPage = 10_000
 )
 
 // ListFindings lists findings. Its tokens are the last one listed.
@@ -253,16 +258,6 @@ func New(o Config) *Service {
 			Help: "Training iterations received, by result: stored, those sent before among them, or rejected.",
 		}, []string{"scheduler", "result"})}
 }
-
-const maxSamples = 20_000 // of a request
-
-const maxHours = 48 // that they are of: each is a file
-
-const maxRejected = 100 // that are described
-
-const defaultSamples = 1000 // of a page
-
-const maxSamplesPage = 10_000
 
 // Register adds the services to a server, and their metrics to a registry.
 func (s *Service) Register(g grpc.ServiceRegistrar, r prometheus.Registerer) {
