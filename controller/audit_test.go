@@ -3,6 +3,7 @@ package controller_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -168,6 +169,40 @@ func TestEveryChangeHasARecord(t *testing.T) {
 	}
 	if some, err := h.service.AuditLog(0, "schedulers/t", 1); err != nil || len(some) != 0 {
 		t.Fatalf("%+v, %v", some, err)
+	}
+}
+
+// gapped is a store of which a file with the records of the audit log before the last cannot be read.
+type gapped struct{ controller.Store }
+
+var errGap = errors.New("audit.db: is damaged")
+
+func (g gapped) Audit(from int64, _ bool, visit func(place int64, line []byte, err error) bool) error {
+	err := g.Store.Audit(0, true, func(place int64, line []byte, err error) bool {
+		if from > 0 && from < place || visit(place, line, err) {
+			visit(1, nil, errGap)
+		}
+		return false
+	})
+	return errors.Join(err, errGap)
+}
+
+// A part of the log that cannot be read is a record that says so, also beside others and in a list of one resource.
+func TestUnreadableAuditLog(t *testing.T) {
+	h := start(t, keep)
+	h.register("s", controller.Auto)
+	h.register("t", controller.Auto)
+	h.close()
+	h.wrap = func(s controller.Store) controller.Store { return gapped{s} }
+	h.open()
+	for resource, want := range map[string]int{"": 2, "schedulers/s": 1, "schedulers/t": 2} {
+		all, err := h.service.AuditLog(0, resource, 10)
+		if err != nil || len(all) != want {
+			t.Fatalf("of %q: %+v, %v", resource, all, err)
+		}
+		if last := all[want-1]; last.Place != 1 || len(last.Line) > 0 || !strings.Contains(last.Reason, errGap.Error()) {
+			t.Errorf("of %q: %+v", resource, last)
+		}
 	}
 }
 
