@@ -200,7 +200,8 @@ func TestUnreadableAuditLog(t *testing.T) {
 		if err != nil || len(all) != want {
 			t.Fatalf("of %q: %+v, %v", resource, all, err)
 		}
-		if last := all[want-1]; last.Place != 1 || len(last.Line) > 0 || !strings.Contains(last.Reason, errGap.Error()) {
+		last := all[want-1]
+		if last.Place != 1 || len(last.Line) > 0 || !strings.Contains(last.Reason, errGap.Error()) {
 			t.Errorf("of %q: %+v", resource, last)
 		}
 	}
