@@ -53,6 +53,9 @@ func (p *Plan) Resize(j ID, gpus int) bool { return p.planned().resize(j, gpus) 
 // them leaves, the other has the GPUs and its full speed.
 func (p *Plan) Share(j, partner ID) { p.planned().pack(j, partner) }
 
+// Protected reports whether a running job must not be stopped now (Options.Protect).
+func (p *Plan) Protected(j ID) bool { return p.planned().protected(j) }
+
 // Preempt stops a running job and reports whether it did: a protected job continues
 // (Options.Protect). Its progress stays, unless its request says otherwise; resuming costs a restart.
 func (p *Plan) Preempt(j ID) bool { return p.planned().preempt(j, false, 0) }
@@ -71,7 +74,7 @@ func (p *Plan) Cancel(j ID) bool {
 		return false
 	}
 	x := &s.jobs[j]
-	x.killed, x.next, x.quantum, s.moved = true, never, never, j
+	x.cut, x.next, x.quantum, s.moved = cancelled, never, never, j
 	s.finish(j, 0)
 	return true
 }

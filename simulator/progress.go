@@ -35,7 +35,7 @@ func (v *View) attainedNow(j *job) time.Duration {
 func (v *View) leftNow(j *job) time.Duration {
 	least := v.leastLeft()
 	if v.now >= j.ends {
-		if least = 0; !j.killed {
+		if least = 0; j.cut == uncut {
 			return 0
 		}
 	}
@@ -58,8 +58,9 @@ func (s *Sim) scheduleEnd(id ID) {
 		}
 	}
 	j.ends = s.endFor(from + span)
-	if j.killed = j.limit <= j.ends && j.limit != never; j.killed {
-		j.ends = j.limit
+	j.cut = uncut
+	if j.limit <= j.ends && j.limit != never {
+		j.cut, j.ends = atLimit, j.limit
 	}
 	s.schedule(id)
 }

@@ -27,7 +27,8 @@ type Outcome struct {
 	Members     int  // equal jobs that it stands for, 1 is itself
 	Spread      bool // in its last spell
 	Strayed     bool // spread in some spell
-	Killed      bool // ended at its time limit, or was cancelled; RunTime is the time until then
+	TimedOut    bool // ended at its time limit; RunTime is the time until then
+	Cancelled   bool // ended by the policy (Plan.Cancel), likewise
 	// Rho is the finish-time fairness JCT / T_id, where T_id is the run time
 	// times max(1, GPUs x mean number of active jobs over its life / GPUs of the
 	// cluster): above 1 is worse than an equal share (Themis).
@@ -84,7 +85,7 @@ func (s *Sim) outcome(id ID) Outcome {
 		ID: id, Submit: spec.Submit, Start: j.first, End: j.ends, Deadline: spec.Deadline,
 		Wait: j.waited, RunTime: work, Restart: j.restart, Attained: j.attained, Floor: j.floor,
 		Preemptions: int(j.preempts), GPUs: int(j.gpus), Members: int(j.members), Spread: j.spread, Strayed: j.strayed,
-		Killed: j.killed,
+		TimedOut: j.cut == atLimit, Cancelled: j.cut == cancelled,
 	}
 	if int(id) < len(s.drawn) {
 		o.Draw = s.drawn[id]
@@ -160,6 +161,8 @@ type Objectives struct {
 	DeadlineMisses float64 `json:"deadline_misses"`
 	// TimedOut is the number of jobs that ended at their time limit.
 	TimedOut int `json:"timed_out"`
+	// Cancelled is the number of jobs that the policy ended before their time (Plan.Cancel).
+	Cancelled int `json:"cancelled"`
 }
 
 // Summary are the objectives and intermediate metrics of a run.
@@ -317,8 +320,11 @@ func (sum *Objectives) add(o *Outcome) {
 		if o.Missed() {
 			sum.DeadlineMisses++
 		}
-		if o.Killed {
+		if o.TimedOut {
 			sum.TimedOut++
+		}
+		if o.Cancelled {
+			sum.Cancelled++
 		}
 	}
 	sum.RestartGPUHours += o.Restart.Hours() * float64(o.GPUs)

@@ -19,6 +19,15 @@ const (
 	done
 )
 
+// cut is a reason for which a job ends with work left.
+type cut uint8
+
+const (
+	uncut     cut = iota
+	atLimit       // its time limit
+	cancelled     // Plan.Cancel
+)
+
 // job is the loop's record of a job. Times are instants unless they say span.
 // It is three cache lines: the fields that plans read, the fields that change with a job's rate,
 // and the rest.
@@ -62,7 +71,7 @@ type job struct {
 	preempts  int32
 	limit     time.Duration // when it reaches its time limit, or the span left of that while it waits; or never
 	strayed   bool          // spread in some spell
-	killed    bool          // it ends, or ended, at its limit
+	cut       cut           // why it ends, or ended, with work left
 	anew      bool          // the last preemption lost its progress
 	asks      bool          // has a request
 	aside     bool          // the policy does not know it yet (postpone)

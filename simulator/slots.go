@@ -26,8 +26,11 @@ func (v *View) JobLimitAt(id ID) (at time.Duration, ok bool) {
 	return j.limit - v.overtime, true
 }
 
-// JobKilled reports whether the job ended at its time limit, or was cancelled.
-func (v *View) JobKilled(id ID) bool { return v.jobs[id].phase == done && v.jobs[id].killed }
+// JobTimedOut reports whether the job ended at its time limit.
+func (v *View) JobTimedOut(id ID) bool { return v.jobs[id].phase == done && v.jobs[id].cut == atLimit }
+
+// JobCancelled reports whether the policy ended the job (Plan.Cancel).
+func (v *View) JobCancelled(id ID) bool { return v.jobs[id].cut == cancelled }
 
 // JobEligible is the instant from which a waiting job may start: its submission, or the end of its hold-off
 // after a preemption.

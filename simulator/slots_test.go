@@ -55,9 +55,6 @@ func TestLimits(t *testing.T) {
 		{"a policy that requeues", map[string]workload.Request{"a": limit},
 			steps{30 * second: func(_ *simulator.View, p *simulator.Plan) { p.Requeue(0, 5*second) }},
 			[]time.Duration{95 * second, 50 * second, 150 * second}, []bool{true, false, false}, 30 * second},
-		{"a policy that cancels", nil,
-			steps{30 * second: func(_ *simulator.View, p *simulator.Plan) { p.Cancel(0) }},
-			[]time.Duration{30 * second, 50 * second, 150 * second}, []bool{true, false, false}, 0},
 		{"a policy that requeues a job that resumes",
 			map[string]workload.Request{"a": {Requeue: workload.RequeueResumes}},
 			steps{20 * second: func(_ *simulator.View, p *simulator.Plan) { p.Requeue(0, 5*second) }},
@@ -65,8 +62,8 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for i, o := range run(t, oneNode, asking(t, w, tt.requests), &script{at: tt.at}, free) {
-				if o.End != tt.end[i] || o.Killed != tt.killed[i] {
-					t.Errorf("job %d ends at %v, killed %v, want %v and %v", i, o.End, o.Killed,
+				if o.End != tt.end[i] || o.TimedOut != tt.killed[i] {
+					t.Errorf("job %d ends at %v, killed %v, want %v and %v", i, o.End, o.TimedOut,
 						tt.end[i], tt.killed[i])
 				}
 				if i == 0 && o.Restart != tt.restart {
@@ -74,6 +71,19 @@ func TestLimits(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCancel: a job that the policy ends counts as cancelled, not as timed out, and its free GPUs go to the next.
+func TestCancel(t *testing.T) {
+	w := jobs(t, job{0, 100 * second, 2}, job{0, 50 * second, 2}, job{10 * second, 100 * second, 2})
+	at := steps{30 * second: func(_ *simulator.View, p *simulator.Plan) { p.Cancel(0) }}
+	out := run(t, oneNode, w, &script{at: at}, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}})
+	if o := out[0]; o.End != 30*second || o.RunTime != 30*second || !o.Cancelled || o.TimedOut {
+		t.Errorf("the job that is cancelled after 30 s: %+v", o)
+	}
+	if sum := simulator.Describe(out); sum.Cancelled != 1 || sum.TimedOut != 0 {
+		t.Errorf("%d jobs are cancelled and %d timed out, want 1 and 0", sum.Cancelled, sum.TimedOut)
 	}
 }
 
@@ -111,10 +121,10 @@ func TestOvertime(t *testing.T) {
 	} {
 		p := &lenient{script: script{at: tt.at}, over: tt.over}
 		out := run(t, oneNode, asking(t, w, requests), p, simulator.Options{})
-		if a, b := out[0], out[1]; a.End != tt.end || a.Killed != tt.killed || b.Killed != tt.killsB ||
+		if a, b := out[0], out[1]; a.End != tt.end || a.TimedOut != tt.killed || b.TimedOut != tt.killsB ||
 			p.limitAt != tt.limitAt {
-			t.Errorf("%v: job a ends at %v, killed %v, b %v, a's limit is at %v; want %+v", tt.over, a.End, a.Killed,
-				b.Killed, p.limitAt, tt)
+			t.Errorf("%v: job a ends at %v, killed %v, b %v, a's limit is at %v; want %+v", tt.over, a.End, a.TimedOut,
+				b.TimedOut, p.limitAt, tt)
 		}
 	}
 
@@ -131,8 +141,8 @@ func TestOvertime(t *testing.T) {
 	if err := sim.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if a := sim.Outcomes(nil)[0]; a.End != 85*second || !a.Killed || limitAt != 65*second {
-		t.Errorf("after 70 s it ends at %v, killed %v, its limit is at %v", a.End, a.Killed, limitAt)
+	if a := sim.Outcomes(nil)[0]; a.End != 85*second || !a.TimedOut || limitAt != 65*second {
+		t.Errorf("after 70 s it ends at %v, killed %v, its limit is at %v", a.End, a.TimedOut, limitAt)
 	}
 }
 
@@ -253,8 +263,8 @@ func TestShapes(t *testing.T) {
 			r.Fatal(err)
 		}
 		for _, o := range sim.Outcomes(nil) {
-			if shaped := sim.Spec(o.ID).Request().NodeCount > 0; o.Killed != shaped || o.Spread {
-				r.Fatalf("job %s: killed %v, spread %v", sim.JobName(o.ID), o.Killed, o.Spread)
+			if shaped := sim.Spec(o.ID).Request().NodeCount > 0; o.TimedOut != shaped || o.Spread {
+				r.Fatalf("job %s: killed %v, spread %v", sim.JobName(o.ID), o.TimedOut, o.Spread)
 			}
 		}
 	})

@@ -119,7 +119,7 @@ func (p *policy) asks(x *job, b bound) int64 {
 	return 1
 }
 
-// count counts a job that starts, or no longer one that ends.
+// count adds a job that starts to its counters, and takes one that ends off them.
 func (p *policy) count(x *job, runs bool) {
 	if x.counted == runs {
 		return

@@ -291,14 +291,10 @@ func (p *policy) preempt(j simulator.ID, nodes nodeSet) bool {
 		}
 		for _, v := range p.requeues {
 			if p.cancels(&p.jobs[v]) {
-				if !p.plan.Cancel(v) {
-					return false
-				}
+				p.plan.Cancel(v)
 				continue
 			}
-			if !p.plan.Requeue(v, p.settings.RequeueDelay) {
-				return false
-			}
+			p.plan.Requeue(v, p.settings.RequeueDelay)
 			p.requeued(v)
 		}
 		if p.startOn(j, s, p.chosen) {
@@ -308,7 +304,7 @@ func (p *policy) preempt(j simulator.ID, nodes nodeSet) bool {
 	return false
 }
 
-// victims finds the jobs to preempt, and in chosen the nodes to start on: of the jobs that may be preempted
+// victims finds the jobs to preempt, and in chosen the nodes to start on: of the jobs that may be preempted now
 // the ones of the lowest QOS or tier first, of these the ones on the fewest nodes, until the job fits; of them the ones
 // on the nodes chosen. slurm_find_preemptable_jobs in src/slurmctld/preempt.c and _run_now in
 // src/plugins/select/cons_tres/job_test.c.
@@ -319,7 +315,8 @@ func (p *policy) victims(j simulator.ID, s *shape, nodes nodeSet) bool {
 	}
 	p.requeues = p.requeues[:0]
 	for i := range p.future.running {
-		if b := &p.future.running[i]; p.v.JobRunning(b.id) && p.mayPreempt(x, &p.jobs[b.id]) {
+		if b := &p.future.running[i]; p.v.JobRunning(b.id) && p.mayPreempt(x, &p.jobs[b.id]) &&
+			!p.plan.Protected(b.id) {
 			p.requeues = append(p.requeues, b.id)
 		}
 	}

@@ -442,8 +442,8 @@ func TestOverTimeLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := sim.Outcomes(nil)
-	if first := out[0]; !first.Killed || first.End-first.Start != 6*time.Minute {
-		t.Errorf("the first job ends %v after its start, killed %v", first.End-first.Start, first.Killed)
+	if first := out[0]; !first.TimedOut || first.End-first.Start != 6*time.Minute {
+		t.Errorf("the first job ends %v after its start, killed %v", first.End-first.Start, first.TimedOut)
 	}
 	if out[2].Start > time.Minute || out[3].Start < out[1].End || out[1].Start < out[0].End {
 		t.Errorf("%+v", out)

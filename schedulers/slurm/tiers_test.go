@@ -12,7 +12,8 @@ import (
 
 // tiers runs jobs of partitions, written as partition:nodes, ten seconds apart on two nodes of partitions low, mid and
 // high, in the order of their tiers, and one node of partition other.
-func tiers(t *testing.T, s Settings, change func(*workload.Site), jobs string) []simulator.Outcome {
+func tiers(t *testing.T, s Settings, change func(*workload.Site), protect simulator.Protection, jobs string,
+) []simulator.Outcome {
 	t.Helper()
 	cluster := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 8, Partition: "low,mid,high"},
 		{Nodes: 1, GPUsPerNode: 8, Partition: "other"}}}
@@ -34,7 +35,7 @@ func tiers(t *testing.T, s Settings, change func(*workload.Site), jobs string) [
 		t.Fatal(err)
 	}
 	var sim simulator.Sim
-	if err := sim.Start(cluster, w, NewPolicy(s), simulator.Options{Epilog: time.Second}); err != nil {
+	if err := sim.Start(cluster, w, NewPolicy(s), simulator.Options{Epilog: time.Second, Protect: protect}); err != nil {
 		t.Fatal(err)
 	}
 	if err := sim.Run(t.Context()); err != nil {
@@ -68,13 +69,13 @@ func TestTiers(t *testing.T) {
 			for i, mode := range c.modes {
 				site.Partitions[i].PreemptMode = mode
 			}
-		}, "low:1 mid:1 high:1")
+		}, simulator.Protection{}, "low:1 mid:1 high:1")
 		var got []string
 		for _, o := range out[:2] {
 			switch {
-			case o.Killed && o.End < time.Minute:
+			case o.Cancelled && !o.TimedOut && o.End < time.Minute:
 				got = append(got, "cancelled")
-			case o.Preemptions == 1 && !o.Killed:
+			case o.Preemptions == 1 && !o.Cancelled:
 				got = append(got, "requeued")
 			default:
 				got = append(got, "kept")
@@ -89,12 +90,25 @@ func TestTiers(t *testing.T) {
 	}
 }
 
+// TestProtectedVictims: a job that needs the nodes of two others cancels neither while one of them is protected.
+func TestProtectedVictims(t *testing.T) {
+	s := Defaults()
+	s.PreemptPartition, s.PreemptCancel = true, true
+	// The job of both nodes comes at 20 s, when the second has run for 10 s and the first for 20.
+	out := tiers(t, s, nil, simulator.Protection{MinRun: 30 * time.Second}, "low:1 low:1 high:2")
+	first, second, high := out[0], out[1], out[2]
+	if !first.Cancelled || !second.Cancelled || first.End != second.End || high.Start < second.Start+30*time.Second {
+		t.Errorf("the first job ends at %v, the second at %v and has begun at %v, and theirs is the place of one that "+
+			"starts at %v", first.End, second.End, second.Start, high.Start)
+	}
+}
+
 // TestSharedNodes: once a job of a partition does not fit, the main scheduler starts no job on the nodes of that
 // partition, and goes on elsewhere.
 func TestSharedNodes(t *testing.T) {
 	s := Defaults()
 	s.BFInterval = 0
-	out := tiers(t, s, nil, "mid:1 high:2 low:1 other:1")
+	out := tiers(t, s, nil, simulator.Protection{}, "mid:1 high:2 low:1 other:1")
 	if out[2].Start < out[1].Start {
 		t.Errorf("a job of the same nodes starts at %v, past one of a higher tier that starts at %v", out[2].Start,
 			out[1].Start)

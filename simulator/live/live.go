@@ -52,8 +52,10 @@ func Report(sim *simulator.Sim, e simulator.Event, revision string) workload.Eve
 		out.Job.GPUs = workload.GPUs(sim.JobHeld(e.Job))
 	case workload.Finished:
 		switch {
-		case sim.JobKilled(e.Job):
+		case sim.JobTimedOut(e.Job):
 			out.Job.Status = workload.TimedOut
+		case sim.JobCancelled(e.Job):
+			out.Job.Status = workload.Cancelled
 		case spec.Status.Ended():
 			out.Job.Status = spec.Status
 		}

@@ -1,6 +1,7 @@
 package live_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -70,5 +71,44 @@ func TestEventsDescribeTheRun(t *testing.T) {
 		if o.End == 0 {
 			t.Errorf("job %+v has not ended", o)
 		}
+	}
+}
+
+// canceller is inOrder, and cancels the first job once the second is there.
+type canceller struct{ inOrder }
+
+func (p *canceller) Plan(plan *simulator.Plan) {
+	p.inOrder.Plan(plan)
+	if p.s.Now() >= time.Minute && p.s.JobRunning(0) {
+		plan.Cancel(0)
+	}
+}
+
+// TestEnds: the end of a job says whether the policy cancelled it or it reached its limit.
+func TestEnds(t *testing.T) {
+	jobs := []workload.Job{{ID: "a", Duration: time.Hour, GPUs: workload.GPUs(4)},
+		{ID: "b", Submit: time.Minute, Duration: time.Hour, GPUs: workload.GPUs(4)},
+		{ID: "c", Submit: 2 * time.Minute, Duration: time.Hour, GPUs: workload.GPUs(4), Status: workload.Failed}}
+	jobs[1].Requested = workload.Request{TimeLimit: 10 * time.Minute}.Shared()
+	w, err := workload.New("three jobs", time.Unix(0, 0), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := map[string]workload.Status{}
+	cluster := live.Cluster{Send: func(e workload.Event) {
+		if e.Kind == workload.Finished {
+			ends[e.Job.ID] = e.Job.Status
+		}
+	}}
+	options := simulator.Options{Observer: cluster.Observe}
+	if err := cluster.Sim.Start(workload.Uniform(1, 8), w, &canceller{}, options); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Sim.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]workload.Status{"a": workload.Cancelled, "b": workload.TimedOut, "c": workload.Failed}
+	if !maps.Equal(ends, want) {
+		t.Errorf("the jobs end as %v, want %v", ends, want)
 	}
 }

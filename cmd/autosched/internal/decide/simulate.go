@@ -379,6 +379,9 @@ func (r *simulateReport) print(w io.Writer) error {
 	if r.TimedOut > 0 {
 		row("time limits", "%d jobs ended at theirs", r.TimedOut)
 	}
+	if r.Cancelled > 0 {
+		row("cancelled", "%d jobs, preempted; their JCT ends there", r.Cancelled)
+	}
 	row("fair-share compliance", "%.1f %% of tenants and hours", 100*r.Compliance)
 	row("simulated in", "%.1f ms, %d events", 1000*r.Wall, r.Events)
 	if r.Sleep != nil {

@@ -181,7 +181,7 @@ func (r *recorder) tenant(x simulator.TenantSample) {
 // endedColumns describe the jobs that ended in an interval; all but the first are
 // empty if none did.
 const endedColumns = "ended_jobs,avg_jct_s,p50_jct_s,p95_jct_s,p99_jct_s,avg_queue_s,p95_queue_s,ftf_le_1," +
-	"p95_rho,max_rho,slowdown,spread_share,restart_gpu_hours,deadline_jobs,deadline_misses,timed_out"
+	"p95_rho,max_rho,slowdown,spread_share,restart_gpu_hours,deadline_jobs,deadline_misses,timed_out,cancelled"
 
 func appendEnded(row []byte, o *simulator.Objectives) []byte {
 	row = fmt.Appendf(row, ",%d", o.Jobs)
@@ -190,7 +190,7 @@ func appendEnded(row []byte, o *simulator.Objectives) []byte {
 	}
 	for _, v := range []float64{o.AvgJCT, o.P50JCT, o.P95JCT, o.P99JCT, o.AvgQueue, o.P95Queue, o.FTFLe1, o.P95Rho,
 		o.MaxRho, o.Slowdown, o.SpreadShare, o.RestartGPUHours, float64(o.DeadlineJobs), o.DeadlineMisses,
-		float64(o.TimedOut)} {
+		float64(o.TimedOut), float64(o.Cancelled)} {
 		row = fmt.Appendf(row, ",%.6g", v)
 	}
 	return append(row, '\n')
