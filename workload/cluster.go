@@ -222,7 +222,7 @@ func (c Cluster) GroupOf(node int) int {
 // Validate refuses clusters without GPUs or too large to count. A group may be
 // empty, as when all its nodes are down, but not all groups.
 func (c Cluster) Validate() error {
-	if err := c.Site.validate(); err != nil {
+	if err := c.Site.Validate(); err != nil {
 		return fmt.Errorf("cluster: site: %w", err)
 	}
 	nodes := 0

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -23,7 +24,8 @@ type QOS struct {
 	Name     string   `json:"name"`
 	Priority int64    `json:"priority"`
 	Preempt  []string `json:"preempt,omitempty"` // names of QOS whose jobs make room for its own
-	// PreemptMode is the fate of its jobs that are preempted, where QOS decide; empty is as the cluster has it.
+	// PreemptMode is the fate of its jobs that are preempted, where QOS decide: requeue or cancel; empty is as the cluster
+	// has it.
 	PreemptMode PreemptMode `json:"preempt_mode,omitempty"`
 	// UsageFactor multiplies the usage that its jobs are charged for; nil is 1.
 	UsageFactor *float64 `json:"usage_factor,omitempty"`
@@ -38,6 +40,14 @@ const (
 	PreemptRequeue PreemptMode = "requeue"
 	PreemptCancel  PreemptMode = "cancel"
 )
+
+func (m PreemptMode) validate() error {
+	switch m {
+	case "", PreemptOff, PreemptRequeue, PreemptCancel:
+		return nil
+	}
+	return fmt.Errorf("%q is none of off, requeue and cancel", string(m))
+}
 
 // Account is an account below Parent (empty: the root), or with User set that user's association in it.
 type Account struct {
@@ -82,14 +92,22 @@ type ReservedNode struct {
 	Name string `json:"name,omitempty"`
 }
 
-// validate names the first field that no scheduler can use.
-func (s *Site) validate() error {
+// Validate names the first field that no scheduler can use.
+func (s *Site) Validate() error {
+	unusable := func(x float64) bool { return !(x >= 0 && x <= math.MaxFloat64) }
 	for i, q := range s.QOS {
 		if q.Name == "" {
 			return fmt.Errorf("qos %d: name: is empty", i)
 		}
-		if q.UsageFactor != nil && *q.UsageFactor < 0 {
-			return fmt.Errorf("qos %q: usage_factor: %g is negative", q.Name, *q.UsageFactor)
+		if q.UsageFactor != nil && unusable(*q.UsageFactor) {
+			return fmt.Errorf("qos %q: usage_factor: %g is not a number from 0", q.Name, *q.UsageFactor)
+		}
+		if q.PreemptMode == PreemptOff {
+			return fmt.Errorf("qos %q: preempt_mode: %q is for partitions: take the QOS out of the others' preempt", q.Name,
+				q.PreemptMode)
+		}
+		if err := q.PreemptMode.validate(); err != nil {
+			return fmt.Errorf("qos %q: preempt_mode: %w", q.Name, err)
 		}
 	}
 	for i := range s.Limits {
@@ -98,8 +116,8 @@ func (s *Site) validate() error {
 		}
 	}
 	for i, a := range s.Accounts {
-		if a.Shares < 0 {
-			return fmt.Errorf("account %d (%q, user %q): shares: %g is negative", i, a.Name, a.User, a.Shares)
+		if unusable(a.Shares) {
+			return fmt.Errorf("account %d (%q, user %q): shares: %g is not a number from 0", i, a.Name, a.User, a.Shares)
 		}
 		if a.Name == "" && a.User == "" {
 			return fmt.Errorf("account %d: name: is empty", i)
@@ -117,13 +135,16 @@ func (s *Site) validate() error {
 		}
 	}
 	for i, p := range s.Partitions {
+		if err := p.PreemptMode.validate(); err != nil {
+			return fmt.Errorf("partition %q: preempt_mode: %w", p.Name, err)
+		}
 		switch {
 		case p.Name == "":
 			return fmt.Errorf("partition %d: name: is empty", i)
 		case p.DefaultMinutes < 0 || p.MaxMinutes < 0:
 			return fmt.Errorf("partition %q: default_minutes, max_minutes: is negative", p.Name)
-		case p.BillingCPU < 0 || p.BillingGPU < 0:
-			return fmt.Errorf("partition %q: billing_cpu, billing_gpu: is negative", p.Name)
+		case unusable(p.BillingCPU) || unusable(p.BillingGPU):
+			return fmt.Errorf("partition %q: billing_cpu, billing_gpu: is not a number from 0", p.Name)
 		}
 	}
 	return nil

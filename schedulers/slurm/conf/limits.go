@@ -27,12 +27,14 @@ var (
 	assocLimits = []limitColumn{{name: "GrpTRES"}, {name: "GrpJobs", jobs: true}, {name: "MaxJobs", jobs: true}}
 )
 
-// otherLimits are columns about limits that are not simulated, otherAssoc and otherQOS further ones.
+// otherGroup are columns about limits of all jobs of an account or QOS that are not simulated, otherAssoc and otherQOS
+// with the further ones of users and QOS.
 var (
-	otherLimits = []string{"MaxTRES", "GrpTRESMins", "GrpTRESRunMins", "GrpWall", "MaxTRESMins", "MaxWall"}
-	otherAssoc  = append([]string{"MaxSubmit"}, otherLimits...)
-	otherQOS    = append([]string{"MaxSubmitPU", "MaxSubmitPA", "MaxTRESPerNode", "LimitFactor", "Flags"},
-		otherLimits...)
+	otherGroup  = []string{"GrpTRESMins", "GrpTRESRunMins", "GrpWall", "GrpSubmit", "GrpJobsAccrue"}
+	otherLimits = append([]string{"MaxTRES", "MaxTRESMins", "MaxWall"}, otherGroup...)
+	otherAssoc  = append([]string{"MaxSubmit", "MaxJobsAccrue"}, otherLimits...)
+	otherQOS    = append([]string{"MaxSubmitPU", "MaxSubmitPA", "MaxTRESPerNode", "MaxTRESRunMinsPU", "MaxTRESRunMinsPA",
+		"MaxJobsAccruePU", "MaxJobsAccruePA", "MinTRES", "LimitFactor"}, otherLimits...)
 )
 
 // columns lists columns for option format of sacctmgr.
@@ -43,8 +45,37 @@ func columns(limits []limitColumn, others []string, more ...string) string {
 	return "format=" + strings.Join(append(more, others...), ",")
 }
 
-// limit reads the limits of a QOS or association, and notes the ones that are not simulated under its name.
-func (s *Site) limit(of string, scope workload.Scope, r slurmtext.Record, limits []limitColumn, others []string) error {
+// tally holds what is not simulated of QOS, accounts or users: one note for all that have the same.
+type tally struct {
+	texts []string
+	of    map[string][]string // names, by text
+}
+
+func (t *tally) add(of, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if t.of[text] == nil {
+		if t.texts = append(t.texts, text); t.of == nil {
+			t.of = map[string][]string{}
+		}
+	}
+	t.of[text] = append(t.of[text], of)
+}
+
+// noteAll notes a tally of many.
+func (s *Site) noteAll(many string, t *tally) {
+	for _, text := range t.texts {
+		if of := t.of[text]; len(of) == 1 {
+			s.note("%s: %s", of[0], text)
+		} else {
+			s.note("%d %s: %s", len(of), many, text)
+		}
+	}
+}
+
+// limit reads the limits of a QOS or association, and adds the ones that are not simulated to a tally under its name.
+func (s *Site) limit(t *tally, of string, scope workload.Scope, r slurmtext.Record, limits []limitColumn,
+	others []string,
+) error {
 	if !s.enforcesLimits() {
 		return nil
 	}
@@ -63,7 +94,7 @@ func (s *Site) limit(of string, scope workload.Scope, r slurmtext.Record, limits
 			name, value, _ := strings.Cut(item, "=")
 			if !strings.EqualFold(name, "gres/gpu") {
 				if item != "" {
-					s.note("%s: %s=%s is not simulated, and jobs that it holds back start", of, c.name, item)
+					t.add(of, "%s=%s is not simulated, and jobs that it holds back start", c.name, item)
 				}
 				continue
 			}
@@ -74,12 +105,9 @@ func (s *Site) limit(of string, scope workload.Scope, r slurmtext.Record, limits
 			s.bound(workload.Limit{Scope: scope, Resource: workload.LimitedGPUs, Own: n})
 		}
 	}
-	if grace := r["gracetime"]; strings.Trim(grace, "0:-") != "" {
-		s.note("%s: GraceTime=%s is not simulated", of, grace)
-	}
 	for _, name := range others {
-		if v := r[strings.ToLower(name)]; v != "" && v != "1.000000" && v != "DenyOnLimit" {
-			s.note("%s: %s=%s is not simulated", of, name, v)
+		if v := r[strings.ToLower(name)]; v != "" && v != "1.000000" {
+			t.add(of, "%s=%s is not simulated", name, v)
 		}
 	}
 	return nil

@@ -40,7 +40,7 @@ var Commands = []struct {
 	{"partitions.txt", []string{"scontrol", "show", "partition", "-o"}},
 	{"nodes.txt", []string{"scontrol", "show", "node", "-o"}},
 	{"qos.txt", []string{"sacctmgr", "-P", "show", "qos",
-		columns(qosLimits, otherQOS, "Name", "Priority", "Preempt", "PreemptMode", "GraceTime", "UsageFactor")}},
+		columns(qosLimits, otherQOS, "Name", "Priority", "Preempt", "PreemptMode", "GraceTime", "Flags", "UsageFactor")}},
 	{"assoc.txt", []string{"sacctmgr", "-P", "show", "assoc",
 		columns(assocLimits, otherAssoc, "Cluster", "Account", "ParentName", "User", "Partition", "Share")}},
 }
@@ -90,7 +90,7 @@ func (c *Config) counts(tres string) bool {
 		func(t string) bool { return strings.EqualFold(t, tres) })
 }
 
-// Site reads the output. Errors name the file.
+// Site reads the output. Errors about the text of a file name it.
 func (s Shown) Site() (*Site, error) {
 	c, err := ReadShown("config.txt", s.Config)
 	if err != nil {
@@ -122,6 +122,10 @@ func (s Shown) Site() (*Site, error) {
 	}
 	if err := out.accounts(s.Associations); err != nil {
 		return nil, err
+	}
+	out.noteCancels()
+	if err := out.Cluster.Site.Validate(); err != nil {
+		return nil, fmt.Errorf("site: %w", err)
 	}
 	if err := out.Cluster.Validate(); err != nil {
 		return nil, fmt.Errorf("nodes.txt: %w", err)
@@ -387,7 +391,7 @@ func (s *Site) partitions(text []byte) error {
 				}
 				continue
 			}
-			if *to, err = strconv.ParseFloat(value, 64); err != nil {
+			if *to, err = number(value); err != nil {
 				return fail("tresbillingweights", err)
 			}
 		}
@@ -397,6 +401,34 @@ func (s *Site) partitions(text []byte) error {
 		return fmt.Errorf("partitions.txt: has no partition: write the output of scontrol show partition into it")
 	}
 	return nil
+}
+
+// noteCancels notes that jobs are cancelled when they are preempted.
+func (s *Site) noteCancels() {
+	cancels := strings.EqualFold(s.Config.Get("PreemptMode"), string(workload.PreemptCancel))
+	switch s.Config.Get("PreemptType") {
+	case "preempt/qos":
+		cancels = cancels || slices.ContainsFunc(s.Cluster.Site.QOS,
+			func(q workload.QOS) bool { return q.PreemptMode == workload.PreemptCancel })
+	case "preempt/partition_prio":
+		cancels = cancels || slices.ContainsFunc(s.Cluster.Site.Partitions,
+			func(p workload.Partition) bool { return p.PreemptMode == workload.PreemptCancel })
+	default:
+		return
+	}
+	if cancels {
+		s.note("PreemptMode=CANCEL: a job that is cancelled counts with the time until then, and settings that cancel " +
+			"more jobs look better by it: compare the number of cancelled jobs")
+	}
+}
+
+// number reads a number that is not negative.
+func number(text string) (float64, error) {
+	x, err := strconv.ParseFloat(text, 64)
+	if err == nil && !(x >= 0 && x <= math.MaxFloat64) {
+		err = fmt.Errorf("%q is not a number from 0", text)
+	}
+	return x, err
 }
 
 // preemptMode is the mode of a partition or QOS, empty if it is the cluster's.
@@ -502,6 +534,7 @@ func (s *Site) qos(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("qos.txt:%w", err)
 	}
+	var unlike tally
 	for _, r := range rows {
 		q := workload.QOS{Name: r["name"]}
 		if q.Priority, err = strconv.ParseInt(r["priority"], 10, 64); err != nil {
@@ -512,19 +545,28 @@ func (s *Site) qos(text []byte) error {
 				q.Preempt = append(q.Preempt, of)
 			}
 		}
-		q.PreemptMode = s.preemptMode("QOS "+q.Name, r["preemptmode"])
+		if mode := r["preemptmode"]; !strings.EqualFold(mode, string(workload.PreemptOff)) { // off is as cluster
+			q.PreemptMode = s.preemptMode("QOS "+q.Name, mode)
+		}
+		if grace := r["gracetime"]; strings.Trim(grace, "0:-") != "" {
+			unlike.add("QOS "+q.Name, "GraceTime=%s is not simulated", grace)
+		}
+		if flags := r["flags"]; flags != "" && flags != "DenyOnLimit" {
+			unlike.add("QOS "+q.Name, "Flags=%s is not simulated", flags)
+		}
 		if text := r["usagefactor"]; text != "" && text != "1.000000" {
-			factor, err := strconv.ParseFloat(text, 64)
+			factor, err := number(text)
 			if err != nil {
 				return fmt.Errorf("qos.txt: %s: UsageFactor: %w", q.Name, err)
 			}
 			q.UsageFactor = &factor
 		}
-		if err := s.limit("QOS "+q.Name, workload.Scope{QOS: q.Name}, r, qosLimits, otherQOS); err != nil {
+		if err := s.limit(&unlike, "QOS "+q.Name, workload.Scope{QOS: q.Name}, r, qosLimits, otherQOS); err != nil {
 			return fmt.Errorf("qos.txt: %w", err)
 		}
 		s.Cluster.Site.QOS = append(s.Cluster.Site.QOS, q)
 	}
+	s.noteAll("QOS", &unlike)
 	return nil
 }
 
@@ -535,6 +577,7 @@ func (s *Site) accounts(text []byte) error {
 		return fmt.Errorf("assoc.txt:%w", err)
 	}
 	parents, ofPartitions := 0, 0
+	var ofAccounts, ofUsers tally
 	name := func(account string) string {
 		if account == "root" {
 			return ""
@@ -550,24 +593,24 @@ func (s *Site) accounts(text []byte) error {
 			continue
 		}
 		a := workload.Account{Name: name(r["account"]), Parent: name(r["parentname"]), User: r["user"]}
-		of, limits, others := "account "+r["account"], assocLimits[:2], []string{"GrpTRESMins", "GrpTRESRunMins", "GrpWall"}
+		unlike, of, limits, others := &ofAccounts, "account "+r["account"], assocLimits[:2], otherGroup
 		if a.User != "" {
 			a.Parent = ""
-			of, limits, others = "user "+a.User+" of "+of, assocLimits, otherAssoc
+			unlike, of, limits, others = &ofUsers, "user "+a.User+" of "+of, assocLimits, otherAssoc
 		}
 		if a.Name == "" { // no scope is the whole cluster
 			for _, c := range limits {
 				if v := r[strings.ToLower(c.name)]; v != "" && s.enforcesLimits() {
-					s.note("%s: %s=%s is not simulated, and jobs that it holds back start", of, c.name, v)
+					unlike.add(of, "%s=%s is not simulated, and jobs that it holds back start", c.name, v)
 				}
 			}
-		} else if err := s.limit(of, workload.Scope{Account: a.Name, User: a.User}, r, limits, others); err != nil {
+		} else if err := s.limit(unlike, of, workload.Scope{Account: a.Name, User: a.User}, r, limits, others); err != nil {
 			return fmt.Errorf("assoc.txt: %w", err)
 		}
 		if a.Name == "" && a.User == "" {
 			continue
 		}
-		if a.Shares, err = strconv.ParseFloat(r["share"], 64); err != nil {
+		if a.Shares, err = number(r["share"]); err != nil {
 			if r["share"] != "parent" {
 				return fmt.Errorf("assoc.txt: account %s, user %q: Share: %w", a.Name, a.User, err)
 			}
@@ -576,6 +619,8 @@ func (s *Site) accounts(text []byte) error {
 		}
 		s.Cluster.Site.Accounts = append(s.Cluster.Site.Accounts, a)
 	}
+	s.noteAll("accounts", &ofAccounts)
+	s.noteAll("users", &ofUsers)
 	if ofPartitions > 0 {
 		s.note("%d associations are of one partition, and are not simulated", ofPartitions)
 	}

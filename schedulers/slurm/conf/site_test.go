@@ -3,6 +3,7 @@ package conf_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -274,6 +275,35 @@ func TestNotes(t *testing.T) {
 	}
 }
 
+// TestNotesOfMany: what many users have alike is one note, limits that are not enforced are none, and grace times and
+// flags of QOS hold regardless of limits.
+func TestNotesOfMany(t *testing.T) {
+	s := shown(t)
+	s.QOS = []byte("Name|Priority|GraceTime|Flags|MinTRES|MaxTRESRunMinsPU\n" +
+		"a|1|00:01:00|NoReserve|gres/gpu=1|cpu=5\nb|1|00:01:00|DenyOnLimit||\n")
+	var users strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&users, "emulated|a||u%d|1|1-00:00:00|\n", i)
+	}
+	s.Associations = []byte("Cluster|Account|ParentName|User|Share|MaxWall|GrpSubmit\n" +
+		"emulated|a|root||1||9\n" + users.String() + "emulated|a||other|1|2:00|\n")
+	always := []string{"2 QOS: GraceTime=00:01:00 is not simulated", "QOS a: Flags=NoReserve is not simulated"}
+	limits := []string{"QOS a: MaxTRESRunMinsPU=cpu=5 is not simulated", "QOS a: MinTRES=gres/gpu=1 is not simulated",
+		"account a: GrpSubmit=9 is not simulated", "2000 users: MaxWall=1-00:00:00 is not simulated",
+		"user other of account a: MaxWall=2:00 is not simulated"}
+	for enforce, want := range map[string][]string{"associations": always, "limits": slices.Concat(always, limits)} {
+		s.Config = []byte(strings.Replace(string(shown(t).Config), "AccountingStorageEnforce = associations,limits,qos",
+			"AccountingStorageEnforce = "+enforce, 1))
+		site, err := s.Site()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := site.Notes[len(site.Notes)-len(want):]; !slices.Equal(got, want) {
+			t.Errorf("enforcing %s, the notes are\n%s", enforce, strings.Join(site.Notes, "\n"))
+		}
+	}
+}
+
 // TestLimits: limits are read with their scopes, unless accounting does not enforce them.
 func TestLimits(t *testing.T) {
 	s := shown(t)
@@ -306,11 +336,14 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{"Name|Priority|GrpJobs\nq|1|x\n": "qos.txt: QOS q: GrpJobs",
-		"Name|Priority|GrpTRES\nq|1|gres/gpu=x\n": "qos.txt: QOS q: GrpTRES", "Name|Priority|UsageFactor\nq|1|x\n": "q: UsageFactor"} {
+		"Name|Priority|GrpTRES\nq|1|gres/gpu=x\n": "qos.txt: QOS q: GrpTRES", "Name|Priority|UsageFactor\nq|1|x\n": "qos.txt: q: UsageFactor",
+		"Name|Priority|UsageFactor\nq|1|nan\n": "qos.txt: q: UsageFactor", "Name|Priority|UsageFactor\nq|1|inf\n": "qos.txt: q: UsageFactor",
+		"Name|Priority\n|1\n":             "site: qos 0: name: is empty",
+		"Name|Priority|GrpJobs\nq|1|-1\n": "site: limit 0: own: -1 is negative"} {
 		s.QOS = []byte(text)
 		s.Config = []byte(strings.Replace(string(shown(t).Config), "AccountingStorageEnforce = associations,limits,qos",
 			"AccountingStorageEnforce = safe", 1))
-		if _, err := s.Site(); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := s.Site(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -343,7 +376,7 @@ func TestPreemptMode(t *testing.T) {
 	s.Config = []byte(strings.Replace(string(s.Config), "PreemptMode             = OFF", "PreemptMode = REQUEUE", 1))
 	s.Partitions = []byte("PartitionName=a PreemptMode=OFF GraceTime=60\nPartitionName=b PreemptMode=REQUEUE\n" +
 		"PartitionName=c PreemptMode=CANCEL\nPartitionName=d PreemptMode=SUSPEND\n")
-	s.QOS = []byte("Name|Priority|PreemptMode|GraceTime\na|1|cluster|00:00:00\nb|1|cancel|00:01:00\n")
+	s.QOS = []byte("Name|Priority|PreemptMode|GraceTime\na|1|cluster|00:00:00\nb|1|cancel|00:01:00\nc|1|OFF|\n")
 	site, err := s.Site()
 	if err != nil {
 		t.Fatal(err)
@@ -355,7 +388,7 @@ func TestPreemptMode(t *testing.T) {
 	for _, q := range site.Cluster.Site.QOS {
 		got = append(got, q.PreemptMode)
 	}
-	if want := []workload.PreemptMode{"off", "", "cancel", "", "", "cancel"}; !slices.Equal(got, want) {
+	if want := []workload.PreemptMode{"off", "", "cancel", "", "", "cancel", ""}; !slices.Equal(got, want) {
 		t.Errorf("modes %q, want %q", got, want)
 	}
 	notes := strings.Join(site.Notes, "\n")
@@ -363,6 +396,33 @@ func TestPreemptMode(t *testing.T) {
 		"QOS b: GraceTime=00:01:00"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%s is not noted: %s", want, notes)
+		}
+	}
+}
+
+// TestNoteOfCancels: where preempted jobs are cancelled, the site has a note on it.
+func TestNoteOfCancels(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind, mode, partition, qos string
+		want                       bool
+	}{
+		"off":                    {"none", "CANCEL", "CANCEL", "cancel", false},
+		"of the cluster":         {"qos", "CANCEL", "CANCEL", "cluster", true},
+		"of a QOS":               {"qos", "REQUEUE", "REQUEUE", "cancel", true},
+		"of a partition":         {"partition_prio", "REQUEUE", "CANCEL", "cluster", true},
+		"of a partition, unused": {"qos", "REQUEUE", "CANCEL", "cluster", false},
+	} {
+		s := shown(t)
+		s.Config = []byte(strings.NewReplacer("PreemptMode             = OFF", "PreemptMode = "+c.mode,
+			"PreemptType             = preempt/none", "PreemptType = preempt/"+c.kind).Replace(string(s.Config)))
+		s.Partitions = []byte("PartitionName=a PreemptMode=" + c.partition + "\n")
+		s.QOS = []byte("Name|Priority|PreemptMode\na|1|" + c.qos + "\n")
+		site, err := s.Site()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(strings.Join(site.Notes, "\n"), "PreemptMode=CANCEL: "); got != c.want {
+			t.Errorf("%s: noted %v, want %v: %q", name, got, c.want, site.Notes)
 		}
 	}
 }
