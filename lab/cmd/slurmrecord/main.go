@@ -1,10 +1,12 @@
 // Command slurmrecord records a workload on a Slurm of 16 emulated nodes: the listings that slurm init reads, and a row
-// for each start of a job. Feature files hold lines of slurm.conf, and, after a line "%", commands that are run
-// before the first submission. Jobs go to the partition that --partitions names for their QOS.
+// for each start of a job, in seconds since the beginning; reservations begin and end as if that were the year 2000.
+// Feature files hold lines of slurm.conf, and, after a line "%", commands that are run before the first submission.
+// Jobs go to the partition that --partitions names for their QOS.
 package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -13,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,10 +86,13 @@ func record(ctx context.Context, file, feature, out, partitions string, more []s
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
-	for _, l := range conf.Commands {
+	for _, l := range append(conf.Commands, conf.ReservationCommand) {
 		text, err := c.Run(ctx, "env", append([]string{"SLURM_TIME_FORMAT=%s"}, l.Args...)...)
 		if err != nil {
 			return err
+		}
+		if l.File == conf.ReservationCommand.File {
+			text = sinceBeginning(text, began)
 		}
 		for i, user := range users {
 			text = bytes.ReplaceAll(text, []byte("|"+user+"|"), fmt.Appendf(nil, "|asu%02d|", i+1))
@@ -95,10 +101,13 @@ func record(ctx context.Context, file, feature, out, partitions string, more []s
 			return err
 		}
 	}
-	ids := map[string]string{}
+	ids := map[string]asked{}
 	for _, r := range rows {
-		submit, _ := strconv.ParseFloat(r["submit_s"], 64)
-		run, _ := strconv.ParseFloat(r["run_s"], 64)
+		submit, err := strconv.ParseFloat(r["submit_s"], 64)
+		run, bad := strconv.ParseFloat(r["run_s"], 64)
+		if err := cmp.Or(err, bad); err != nil {
+			return fmt.Errorf("%s: job %s: submit_s, run_s: %w", file, r["job"], err)
+		}
 		number := func(name string) int { n, _ := strconv.Atoi(r[name]); return n }
 		user, _ := strconv.Atoi(strings.TrimPrefix(r["user"], "asu"))
 		time.Sleep(time.Until(began.Add(time.Duration(submit * float64(time.Second)))))
@@ -112,7 +121,7 @@ func record(ctx context.Context, file, feature, out, partitions string, more []s
 		if err != nil {
 			return err
 		}
-		ids[id] = r["job"]
+		ids[id] = asked{r["job"], j.Seconds}
 	}
 	for deadline := time.Now().Add(25 * time.Minute); ; time.Sleep(2 * time.Second) {
 		queue, err := c.Run(ctx, "squeue", "-h", "-o", "%A")
@@ -141,6 +150,28 @@ func at(text string, began time.Time) string {
 	return before + began.Add(time.Duration(seconds)*time.Second).Local().Format("2006-01-02T15:04:05") + after
 }
 
+// asked is a job of the workload, and how long it runs if nothing stops it.
+type asked struct {
+	job     string
+	seconds int
+}
+
+// reserved is a time of a reservation, in seconds since 1970.
+var reserved = regexp.MustCompile(`\b(StartTime|EndTime)=(\d+)`)
+
+// sinceBeginning has the times of reservations as if the first submission were at the beginning of 2000.
+func sinceBeginning(listing []byte, began time.Time) []byte {
+	return reserved.ReplaceAllFunc(listing, func(item []byte) []byte {
+		name, value, _ := bytes.Cut(item, []byte("="))
+		seconds, err := strconv.ParseInt(string(value), 10, 64)
+		if err != nil {
+			return item
+		}
+		t := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(seconds-began.Unix()) * time.Second)
+		return fmt.Appendf(nil, "%s=%s", name, t.Format("2006-01-02T15:04:05"))
+	})
+}
+
 func read(file string) (out []map[string]string, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -161,8 +192,9 @@ func read(file string) (out []map[string]string, err error) {
 	return out, nil
 }
 
-// write writes the rows of accounting, in seconds since the beginning.
-func write(ctx context.Context, c *slurmtest.Cluster, file string, began time.Time, ids map[string]string) error {
+// write writes the rows of accounting, in seconds since the beginning, with the run times that the jobs asked for.
+func write(ctx context.Context, c *slurmtest.Cluster, file string, began time.Time, ids map[string]asked,
+) error {
 	const fields = "JobIDRaw,Submit,Start,End,State,User,Account,QOS,Partition,NNodes,AllocTRES,TimelimitRaw,Flags,NodeList"
 	text, err := c.Run(ctx, "env", "SLURM_TIME_FORMAT=%s", "sacct", "-X", "-a", "-n", "-P", "-D", "-S", "now-3hours",
 		"--format="+fields)
@@ -173,12 +205,12 @@ func write(ctx context.Context, c *slurmtest.Cluster, file string, began time.Ti
 	starts := map[string]int{}
 	for line := range strings.Lines(string(text)) {
 		f := strings.Split(strings.TrimSpace(line), "|")
-		job, ok := ids[f[0]]
+		of, ok := ids[f[0]]
 		if !ok {
 			continue
 		}
-		starts[job]++
-		row := []string{job, strconv.Itoa(starts[job])}
+		starts[of.job]++
+		row := []string{of.job, strconv.Itoa(starts[of.job])}
 		for _, t := range f[1:4] {
 			seconds, err := strconv.ParseInt(t, 10, 64)
 			if err != nil {
@@ -196,7 +228,7 @@ func write(ctx context.Context, c *slurmtest.Cluster, file string, began time.Ti
 		}
 		nodes, _ := strconv.Atoi(f[9])
 		rows = append(rows, append(row, strings.Fields(f[4])[0], fmt.Sprintf("asu%02d", user+1), f[6], f[7], f[8], f[9],
-			strconv.Itoa(gpus/max(1, nodes)), f[11], strings.ToLower(strings.TrimPrefix(f[12], "Sched")), f[13]))
+			strconv.Itoa(gpus/max(1, nodes)), f[11], strconv.Itoa(of.seconds), strings.ToLower(strings.TrimPrefix(f[12], "Sched")), f[13]))
 	}
 	number := func(row []string) int { n, _ := strconv.Atoi(row[0]); return n }
 	slices.SortStableFunc(rows, func(a, b []string) int { return number(a) - number(b) })
@@ -207,6 +239,6 @@ func write(ctx context.Context, c *slurmtest.Cluster, file string, began time.Ti
 	defer w.Close()
 	table := csv.NewWriter(w)
 	_ = table.Write(strings.Split("job,start_no,submit,start,end,state,user,account,qos,partition,nodes,gpus_per_node,"+
-		"limit_min,by,node_list", ","))
+		"limit_min,run_s,by,node_list", ","))
 	return errors.Join(table.WriteAll(rows), w.Close())
 }
