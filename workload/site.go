@@ -24,8 +24,8 @@ type QOS struct {
 	Name     string   `json:"name"`
 	Priority int64    `json:"priority"`
 	Preempt  []string `json:"preempt,omitempty"` // names of QOS whose jobs make room for its own
-	// PreemptMode is the fate of its jobs that are preempted, where QOS decide: requeue or cancel; empty is as the cluster
-	// has it.
+	// PreemptMode is the fate of its jobs that are preempted, where QOS decide: requeue or cancel; empty is as the
+	// cluster has it.
 	PreemptMode PreemptMode `json:"preempt_mode,omitempty"`
 	// UsageFactor multiplies the usage that its jobs are charged for; nil is 1.
 	UsageFactor *float64 `json:"usage_factor,omitempty"`
@@ -103,8 +103,8 @@ func (s *Site) Validate() error {
 			return fmt.Errorf("qos %q: usage_factor: %g is not a number from 0", q.Name, *q.UsageFactor)
 		}
 		if q.PreemptMode == PreemptOff {
-			return fmt.Errorf("qos %q: preempt_mode: %q is for partitions: take the QOS out of the others' preempt", q.Name,
-				q.PreemptMode)
+			return fmt.Errorf("qos %q: preempt_mode: %q is for partitions: take the QOS out of the others' preempt",
+				q.Name, q.PreemptMode)
 		}
 		if err := q.PreemptMode.validate(); err != nil {
 			return fmt.Errorf("qos %q: preempt_mode: %w", q.Name, err)
@@ -117,7 +117,8 @@ func (s *Site) Validate() error {
 	}
 	for i, a := range s.Accounts {
 		if unusable(a.Shares) {
-			return fmt.Errorf("account %d (%q, user %q): shares: %g is not a number from 0", i, a.Name, a.User, a.Shares)
+			return fmt.Errorf("account %d (%q, user %q): shares: %g is not a number from 0", i, a.Name, a.User,
+				a.Shares)
 		}
 		if a.Name == "" && a.User == "" {
 			return fmt.Errorf("account %d: name: is empty", i)

@@ -414,7 +414,8 @@ func TestPreemption(t *testing.T) {
 			if qos := jobs[i].Request().QOS; qos != "low" {
 				t.Errorf("seed %d: job %d of QOS %s is preempted", seed, i, qos)
 			}
-			if o.End < o.Start+time.Duration(o.Preemptions)*s.RequeueDelay+jobs[i].Duration && !o.TimedOut && !o.Cancelled {
+			least := o.Start + time.Duration(o.Preemptions)*s.RequeueDelay + jobs[i].Duration
+			if o.End < least && !o.TimedOut && !o.Cancelled {
 				t.Errorf("seed %d: job %d is preempted %d times and ends %v after its start", seed, i, o.Preemptions,
 					o.End-o.Start)
 			}

@@ -35,7 +35,8 @@ func tiers(t *testing.T, s Settings, change func(*workload.Site), protect simula
 		t.Fatal(err)
 	}
 	var sim simulator.Sim
-	if err := sim.Start(cluster, w, NewPolicy(s), simulator.Options{Epilog: time.Second, Protect: protect}); err != nil {
+	options := simulator.Options{Epilog: time.Second, Protect: protect}
+	if err := sim.Start(cluster, w, NewPolicy(s), options); err != nil {
 		t.Fatal(err)
 	}
 	if err := sim.Run(t.Context()); err != nil {

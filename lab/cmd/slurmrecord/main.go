@@ -228,7 +228,8 @@ func write(ctx context.Context, c *slurmtest.Cluster, file string, began time.Ti
 		}
 		nodes, _ := strconv.Atoi(f[9])
 		rows = append(rows, append(row, strings.Fields(f[4])[0], fmt.Sprintf("asu%02d", user+1), f[6], f[7], f[8], f[9],
-			strconv.Itoa(gpus/max(1, nodes)), f[11], strconv.Itoa(of.seconds), strings.ToLower(strings.TrimPrefix(f[12], "Sched")), f[13]))
+			strconv.Itoa(gpus/max(1, nodes)), f[11], strconv.Itoa(of.seconds),
+			strings.ToLower(strings.TrimPrefix(f[12], "Sched")), f[13]))
 	}
 	number := func(row []string) int { n, _ := strconv.Atoi(row[0]); return n }
 	slices.SortStableFunc(rows, func(a, b []string) int { return number(a) - number(b) })

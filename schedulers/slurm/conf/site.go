@@ -40,7 +40,8 @@ var Commands = []struct {
 	{"partitions.txt", []string{"scontrol", "show", "partition", "-o"}},
 	{"nodes.txt", []string{"scontrol", "show", "node", "-o"}},
 	{"qos.txt", []string{"sacctmgr", "-P", "show", "qos",
-		columns(qosLimits, otherQOS, "Name", "Priority", "Preempt", "PreemptMode", "GraceTime", "Flags", "UsageFactor")}},
+		columns(qosLimits, otherQOS, "Name", "Priority", "Preempt", "PreemptMode", "GraceTime", "Flags",
+			"UsageFactor")}},
 	{"assoc.txt", []string{"sacctmgr", "-P", "show", "assoc",
 		columns(assocLimits, otherAssoc, "Cluster", "Account", "ParentName", "User", "Partition", "Share")}},
 }
@@ -417,8 +418,8 @@ func (s *Site) noteCancels() {
 		return
 	}
 	if cancels {
-		s.note("PreemptMode=CANCEL: a job that is cancelled counts with the time until then, and settings that cancel " +
-			"more jobs look better by it: compare the number of cancelled jobs")
+		s.note("PreemptMode=CANCEL: a job that is cancelled counts with the time until then, and settings that " +
+			"cancel more jobs look better by it: compare the number of cancelled jobs")
 	}
 }
 
@@ -604,8 +605,11 @@ func (s *Site) accounts(text []byte) error {
 					unlike.add(of, "%s=%s is not simulated, and jobs that it holds back start", c.name, v)
 				}
 			}
-		} else if err := s.limit(unlike, of, workload.Scope{Account: a.Name, User: a.User}, r, limits, others); err != nil {
-			return fmt.Errorf("assoc.txt: %w", err)
+		} else {
+			scope := workload.Scope{Account: a.Name, User: a.User}
+			if err := s.limit(unlike, of, scope, r, limits, others); err != nil {
+				return fmt.Errorf("assoc.txt: %w", err)
+			}
 		}
 		if a.Name == "" && a.User == "" {
 			continue

@@ -336,10 +336,12 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{"Name|Priority|GrpJobs\nq|1|x\n": "qos.txt: QOS q: GrpJobs",
-		"Name|Priority|GrpTRES\nq|1|gres/gpu=x\n": "qos.txt: QOS q: GrpTRES", "Name|Priority|UsageFactor\nq|1|x\n": "qos.txt: q: UsageFactor",
-		"Name|Priority|UsageFactor\nq|1|nan\n": "qos.txt: q: UsageFactor", "Name|Priority|UsageFactor\nq|1|inf\n": "qos.txt: q: UsageFactor",
-		"Name|Priority\n|1\n":             "site: qos 0: name: is empty",
-		"Name|Priority|GrpJobs\nq|1|-1\n": "site: limit 0: own: -1 is negative"} {
+		"Name|Priority|GrpTRES\nq|1|gres/gpu=x\n": "qos.txt: QOS q: GrpTRES",
+		"Name|Priority|UsageFactor\nq|1|x\n":      "qos.txt: q: UsageFactor",
+		"Name|Priority|UsageFactor\nq|1|nan\n":    "qos.txt: q: UsageFactor",
+		"Name|Priority|UsageFactor\nq|1|inf\n":    "qos.txt: q: UsageFactor",
+		"Name|Priority\n|1\n":                     "site: qos 0: name: is empty",
+		"Name|Priority|GrpJobs\nq|1|-1\n":         "site: limit 0: own: -1 is negative"} {
 		s.QOS = []byte(text)
 		s.Config = []byte(strings.Replace(string(shown(t).Config), "AccountingStorageEnforce = associations,limits,qos",
 			"AccountingStorageEnforce = safe", 1))
