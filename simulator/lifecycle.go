@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/workload"
@@ -28,17 +29,20 @@ func (s *Sim) startAt(id ID, at []workload.NodeGPUs) bool {
 	if s.place.mode == Count {
 		panic("simulator: policy names the nodes of a job where GPUs are only counted")
 	}
-	if !s.allows(j, int(j.gpus)) || !s.mayOccupy(j, at, int(j.gpus)) || !s.hasRoom(j, at) {
+	if !s.mayStartAt(j, at) {
 		return false
-	}
-	for _, n := range at {
-		if s.place.status[n.Node] != up || s.place.pool[n.Node] != j.pool {
-			return false
-		}
 	}
 	s.occupy(id, at)
 	s.markRunning(id)
 	return true
+}
+
+// mayStartAt reports whether a waiting job may have given GPUs.
+func (s *Sim) mayStartAt(j *job, at []workload.NodeGPUs) bool {
+	return s.allows(j, int(j.gpus)) && s.mayOccupy(j, at, int(j.gpus)) && s.hasRoom(j, at) &&
+		!slices.ContainsFunc(at, func(n workload.NodeGPUs) bool {
+			return s.place.status[n.Node] != up || s.place.pool[n.Node] != j.pool
+		})
 }
 
 // markRunning starts a job that has its GPUs.

@@ -40,6 +40,19 @@ func (p *Plan) Start(j ID) bool { return p.planned().start(j, int(p.s.jobs[j].gp
 // own to choose; the job gets its request in all.
 func (p *Plan) StartAt(j ID, at []workload.NodeGPUs) bool { return p.planned().startAt(j, at) }
 
+// FitsWithout reports whether StartAt would start a waiting job if running jobs had stopped.
+func (p *Plan) FitsWithout(stopped []ID, j ID, at []workload.NodeGPUs) bool {
+	s := p.planned()
+	for _, id := range stopped {
+		s.vacate(id)
+	}
+	fits := s.mayStartAt(&s.jobs[j], at)
+	for _, id := range stopped {
+		s.retake(&s.jobs[id])
+	}
+	return fits
+}
+
 // Grant starts a waiting job on another number of GPUs than it asks for, at the
 // speed that follows from its class's throughput, if it finds a place.
 func (p *Plan) Grant(j ID, gpus int) bool { return gpus > 0 && p.planned().start(j, gpus) }

@@ -258,13 +258,7 @@ func (p *policy) startOn(j simulator.ID, s *shape, nodes []int32) bool {
 		p.started(j)
 		return true
 	}
-	left := p.layouts[p.jobs[j].layout].gpus
-	p.seats = p.seats[:0]
-	for _, n := range nodes {
-		g := min(left, s.each)
-		p.seats = append(p.seats, workload.NodeGPUs{Node: int(n), GPUs: int(g)})
-		left -= g
-	}
+	p.seat(j, s, nodes)
 	if !p.plan.StartAt(j, p.seats) {
 		return false
 	}
@@ -273,6 +267,17 @@ func (p *policy) startOn(j simulator.ID, s *shape, nodes []int32) bool {
 	}
 	p.started(j)
 	return true
+}
+
+// seat sets seats to the GPUs of a job in a shape on the nodes chosen.
+func (p *policy) seat(j simulator.ID, s *shape, nodes []int32) {
+	left := p.layouts[p.jobs[j].layout].gpus
+	p.seats = p.seats[:0]
+	for _, n := range nodes {
+		g := min(left, s.each)
+		p.seats = append(p.seats, workload.NodeGPUs{Node: int(n), GPUs: int(g)})
+		left -= g
+	}
 }
 
 func (p *policy) started(j simulator.ID) {
@@ -288,6 +293,12 @@ func (p *policy) preempt(j simulator.ID, nodes nodeSet) bool {
 		s := &k.shapes[i]
 		if !p.victims(j, s, nodes) {
 			continue
+		}
+		if p.v.HasNodes() {
+			p.seat(j, s, p.chosen)
+			if !p.plan.FitsWithout(p.requeues, j, p.seats) {
+				continue // for lack of CPUs, memory or quota
+			}
 		}
 		for _, v := range p.requeues {
 			if p.cancels(&p.jobs[v]) {

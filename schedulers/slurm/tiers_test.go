@@ -104,6 +104,47 @@ func TestProtectedVictims(t *testing.T) {
 	}
 }
 
+// TestNoVainVictims: a job that lacks CPUs besides GPUs stops no job whose GPUs alone would do.
+func TestNoVainVictims(t *testing.T) {
+	for name, c := range map[string]struct {
+		cpus  int64 // of 16 that the first job has; the second has the others, and the third asks for 8
+		stops bool
+	}{"too few": {4, false}, "enough": {8, true}} {
+		cluster := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 8, CPUs: 16,
+			Partition: "low,kept,high"}}}
+		cluster.Site.Partitions = []workload.Partition{{Name: "low", PriorityTier: 1},
+			{Name: "kept", PriorityTier: 1, PreemptMode: workload.PreemptOff}, {Name: "high", PriorityTier: 2}}
+		var all []workload.Job
+		for i, x := range []struct {
+			partition string
+			cpus      int64
+		}{{"low", c.cpus}, {"kept", 16 - c.cpus}, {"high", 8}} {
+			asks := workload.Request{Partition: x.partition, NodeCount: 1, MilliCPUs: 1000 * x.cpus,
+				TimeLimit: time.Hour}
+			all = append(all, workload.Job{ID: fmt.Sprint(i), Submit: time.Duration(10*i) * time.Second,
+				GPUs: workload.GPUs(4), Duration: 10 * time.Minute, Requested: asks.Shared()})
+		}
+		w, err := workload.New("t", time.Time{}, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Defaults()
+		s.PreemptPartition, s.PreemptCancel = true, true
+		var sim simulator.Sim
+		if err := sim.Start(cluster, w, NewPolicy(s), simulator.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := sim.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		out := sim.Outcomes(nil)
+		if started := out[2].Start < 10*time.Minute; out[0].Cancelled != c.stops || started != c.stops {
+			t.Errorf("%s: the first job is cancelled: %v, and the third starts at %v", name, out[0].Cancelled,
+				out[2].Start)
+		}
+	}
+}
+
 // TestSharedNodes: once a job of a partition does not fit, the main scheduler starts no job on the nodes of that
 // partition, and goes on elsewhere.
 func TestSharedNodes(t *testing.T) {
