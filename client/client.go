@@ -383,7 +383,7 @@ func (e Endpoint) Dial(more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	retry.MaxDelay = 2 * time.Second
 	options := []grpc.DialOption{grpc.WithTransportCredentials(transport),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: 5 * time.Second}),
-		// Finds a server that no longer answers.
+		// Finds a server that has stopped answering.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: time.Minute, Timeout: 20 * time.Second})}
 	if e.TokenFile != "" {
 		if _, err := readToken(e.TokenFile); err != nil {

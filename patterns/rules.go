@@ -63,7 +63,7 @@ type Rule struct {
 type Derive struct {
 	Name      string `yaml:"name"`
 	Condition `yaml:",inline"`
-	// Leave is when the condition ends; by default when it no longer holds.
+	// Leave is when the condition ends; by default when it does not hold.
 	Leave *Condition `yaml:"leave,omitempty"`
 	// Needs is a condition without which this one is not examined.
 	Needs string `yaml:"needs,omitempty"`

@@ -539,7 +539,7 @@ func (f *feed) counts() (sent, waiting int) {
 }
 
 // eventsFrom is the events from a number on, at most a response's, the number after them, and a channel that is closed
-// when there are more. A snapshot stands for all where some are no longer kept, or the number is one of a former run.
+// when there are more. A snapshot stands for all where some are dropped, or the number is one of a former run.
 func (a *agent) eventsFrom(next int) (events []*pb.Event, to int, more <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

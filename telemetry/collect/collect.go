@@ -293,7 +293,7 @@ func (c *Collector) Close(ctx context.Context) {
 var (
 	// ErrLost is for a GPU that fell off the bus or must be reset.
 	ErrLost = errors.New("the GPU is lost")
-	// ErrSession is for a session that the driver no longer knows, as after a reload.
+	// ErrSession is for a session that the driver has forgotten, as after a reload.
 	ErrSession = errors.New("the session with the driver is over")
 )
 

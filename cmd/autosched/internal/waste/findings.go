@@ -487,7 +487,7 @@ func (o *actOptions) refused(f *pb.Finding) error {
 	ack := f.GetAcknowledged()
 	switch reason := ack.GetReason(); {
 	case f.GetState() == pb.Finding_CLOSED:
-		return errors.New("is closed: its rule no longer holds")
+		return errors.New("is closed: its rule does not hold now")
 	case f.GetFalsePositive() != nil:
 		return errors.New("is a false positive: acknowledge it first if it is true")
 	case !o.again && (strings.HasPrefix(reason, actRuns) || strings.HasPrefix(reason, actDone)):
