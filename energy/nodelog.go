@@ -43,9 +43,12 @@ func ReadNodeLog(r io.Reader, name string, zone *time.Location) (*NodeLog, error
 		}
 		last = t
 		n := nodeRow{at: t}
-		for column, to := range map[string]*int{"active": &n.active, "total": &n.total} {
-			if *to, err = strconv.Atoi(row[column]); err != nil || *to < 0 || *to > mostNodes {
-				return fmt.Errorf("%s: %q is not a number of nodes from 0 to %d", column, row[column], mostNodes)
+		for _, c := range []struct {
+			name string
+			to   *int
+		}{{"active", &n.active}, {"total", &n.total}} {
+			if *c.to, err = strconv.Atoi(row[c.name]); err != nil || *c.to < 0 || *c.to > mostNodes {
+				return fmt.Errorf("%s: %q is not a number of nodes from 0 to %d", c.name, row[c.name], mostNodes)
 			}
 		}
 		switch {

@@ -59,6 +59,7 @@ gpus:
 		"time,active,total\nnoon,1,2\n":                  "n.csv: 2: time",
 		"time,active,total\n0,x,2\n":                     "n.csv: 2: active",
 		"time,active,total\n0,1,-2\n":                    "n.csv: 2: total",
+		"time,active,total\n0,x,-2\n":                    "n.csv: 2: active",
 		"time,active,total\n0,3,2\n":                     "n.csv: 2: active: 3 nodes of 2",
 		"time,active,total\n600,1,2\n600,1,2\n":          "n.csv: 3: time: 600 is not after",
 		"time,active,total\n600,0,2\n1200,0,2\n1800,0,0": "one with active nodes",

@@ -118,9 +118,12 @@ func Open(o Options) (*Driver, error) {
 	case o.Timeout < 0:
 		return nil, fmt.Errorf("timeout: %v is negative", o.Timeout)
 	}
-	for name, command := range map[string][]string{"check": o.Check, "reload": o.Reload, "read-back": o.ReadBack} {
-		if len(command) > 0 && command[0] == "" {
-			return nil, fmt.Errorf("%s: the program is missing", name)
+	for _, c := range []struct {
+		name    string
+		command []string
+	}{{"check", o.Check}, {"reload", o.Reload}, {"read-back", o.ReadBack}} {
+		if len(c.command) > 0 && c.command[0] == "" {
+			return nil, fmt.Errorf("%s: the program is missing", c.name)
 		}
 	}
 	if o.Timeout == 0 {
