@@ -206,8 +206,8 @@ func (c *Checker) follow(r *Record) error {
 		}
 		delete(heads, f.Name)
 	}
-	for chain := range heads {
-		return fmt.Errorf("the anchor lacks %s", chain)
+	if len(heads) > 0 {
+		return fmt.Errorf("the anchor lacks %s", slices.Min(slices.Collect(maps.Keys(heads))))
 	}
 	maps.DeleteFunc(c.heads, func(_ string, h Head) bool { return h.Ended })
 	return nil

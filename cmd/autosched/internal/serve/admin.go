@@ -35,9 +35,11 @@ func newAuditCmd() *cobra.Command {
 		Use:   "audit",
 		Short: "Show and verify who changed what, when and why",
 		Long: `The service writes one record of every change of a scheduler, of its configurations
-and of what it runs, together with the change. Each record has the SHA-256 of the one
-before: a record that was altered, removed or moved is found. Records missing at the
-end are found with the hash of a later state (--head), such as one the service logged.`,
+and of what it runs, together with the change. The records of a scheduler form a chain,
+each with the SHA-256 of the one before, and once a day an anchor takes in the heads of
+all chains: a record that was altered or moved is found, a removed one by the record or
+the anchor after it. Records missing at the end are found with the hash of a later state
+(--head), such as one the service logged.`,
 	}
 	cmd.AddCommand(newAuditListCmd(), newAuditExportCmd(), newAuditVerifyCmd())
 	return cmd
@@ -304,11 +306,7 @@ func backup(ctx context.Context, c *cli.Client, path string) (m *store.Manifest,
 	if m, err = cli.ReadFile(path, store.VerifyBackup); err != nil {
 		return nil, errors.Join(err, os.Remove(path))
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err == nil {
-		err = errors.Join(dir.Sync(), dir.Close())
-	}
-	return m, err
+	return m, atomicfile.SyncDir(filepath.Dir(path))
 }
 
 func newRestoreCmd() *cobra.Command {
