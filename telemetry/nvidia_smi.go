@@ -324,7 +324,7 @@ func (in *input) smiTime(s *GPUSample, layout, wrong string, b []byte) string {
 	return ""
 }
 
-// smiLog is what nvidia-smi -q -x prints, as far as it is read.
+// smiLog is the output of nvidia-smi -q -x, as far as it is read.
 type smiLog struct {
 	Timestamp string `xml:"timestamp"`
 	Attached  int    `xml:"attached_gpus"`

@@ -39,7 +39,7 @@ func (n *node) child(right bool) int32 {
 	return n.left
 }
 
-// nodeInfo holds what prediction does not need.
+// nodeInfo is the part of a node that prediction does not need.
 type nodeInfo struct {
 	gain, value, weight float64
 	count               int32

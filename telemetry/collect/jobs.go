@@ -26,8 +26,8 @@ type Jobs struct {
 	trouble string // as reported last
 }
 
-// NewJobs reads control groups below proc, and the map if there is a path. A map that
-// cannot be read any more stays in force, and notify, which may be nil, says why.
+// NewJobs reads control groups below proc, and the map if there is a path. The last map
+// that could be read stays in force, and notify, which may be nil, says why.
 func NewJobs(proc fs.FS, mapPath string, notify func(text string)) (*Jobs, error) {
 	if notify == nil {
 		notify = func(string) {}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// slurmJSONFormat is what Slurm's commands print as JSON: sacct --json, the history, and squeue --json or scontrol show
-// jobs --json, the jobs at one time. Both are read as rows of sacctFormat. Fields are those of data_parser v0.0.37 to
+// slurmJSONFormat is the JSON of Slurm's commands: sacct --json, the history, and squeue --json or scontrol show jobs
+// --json, the jobs at one time. Both are read as rows of sacctFormat. Fields are those of data_parser v0.0.37 to
 // v0.0.43 (src/plugins/data_parser/v0.0.43/parsers.c and earlier ones).
 var slurmJSONFormat = Format{
 	Name:   "slurm-json",

@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Held is what the jobs of a trace held: a reader that takes a share for a whole GPU, counts a start twice or loses how
+// Held is the GPUs that the jobs of a trace held: a reader that takes a share for a whole GPU, counts a start twice or loses how
 // jobs ended shows in it.
 type Held struct {
 	// GPUHours are those of all jobs that ran, by status ("" where it is unknown) in Kinds.

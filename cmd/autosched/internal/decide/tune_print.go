@@ -119,7 +119,7 @@ func simplestOf(list []tuneTrial, from space.Config) (best *tuneTrial, others in
 func changesText(from, to space.Config) []string {
 	var out []string
 	for _, d := range space.DiffConfigs(from, to) {
-		if d.To != "" { // else it has no meaning any more
+		if d.To != "" { // else it has no meaning
 			out = append(out, d.Field+"="+d.To)
 		}
 	}
