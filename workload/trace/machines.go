@@ -11,8 +11,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Held is the GPUs that the jobs of a trace held: a reader that takes a share for a whole GPU, counts a start twice or loses how
-// jobs ended shows in it.
+// Held is the GPUs that the jobs of a trace held: a reader that takes a share for a whole GPU, counts a start twice or
+// loses how jobs ended shows in it.
 type Held struct {
 	// GPUHours are those of all jobs that ran, by status ("" where it is unknown) in Kinds.
 	GPUHours float64    `json:"gpu_hours"`
