@@ -219,6 +219,14 @@ func TestTicks(t *testing.T) {
 	}
 }
 
+func TestClip(t *testing.T) {
+	for name, want := range map[string]string{"vc1": "vc1", "überlang": "überlang", "überlange": "überlan…"} {
+		if got := Clip(name, 8); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestScale(t *testing.T) {
 	for _, c := range []struct {
 		axis   Axis

@@ -132,6 +132,14 @@ func LogTicks(lo, hi float64) []Tick {
 	return RoundTicks(lo, hi, 4)
 }
 
+// Clip shortens a name to n characters.
+func Clip(name string, n int) string {
+	if r := []rune(name); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return name
+}
+
 // durations are the ticks of a duration axis.
 var durations = []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour,
 	10 * time.Hour, 24 * time.Hour,

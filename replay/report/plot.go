@@ -164,7 +164,7 @@ func (p *page) ratios(width float64) *chart.Chart {
 		from, to := min(1, m.Ratio), max(1, m.Ratio)
 		to = max(to, from+(hi-lo)/500) // wide enough to be visible
 		tip := fmt.Sprintf("%s: %.4f, average JCT %s", m.Method, m.Ratio, units.Duration(m.AvgJCT))
-		c.Y.Ticks = append(c.Y.Ticks, chart.Tick{Value: y, Label: clip(m.Method, 16)})
+		c.Y.Ticks = append(c.Y.Ticks, chart.Tick{Value: y, Label: chart.Clip(m.Method, 16)})
 		c.Layers = append(c.Layers,
 			&chart.Area{Mark: chart.Mark{Tip: tip, Color: s.color()}, Points: chart.Box(from, y-.3, to, y+.3)},
 			&chart.Text{Mark: chart.Mark{Color: chart.Ink}, At: chart.Point{X: to, Y: y},
@@ -172,14 +172,6 @@ func (p *page) ratios(width float64) *chart.Chart {
 	}
 	c.Layers = append(c.Layers, vertical(1))
 	return c
-}
-
-// clip shortens a name to n characters.
-func clip(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
 }
 
 // clock is the axis of all figures over time.
@@ -379,7 +371,7 @@ func (p *page) lane(i int, c *clock, top float64) []chart.Layer {
 	bar := top - 22 // its upper edge
 	out := []chart.Layer{&chart.Text{Mark: chart.Mark{Color: chart.Ink}, At: chart.Point{X: -inf, Y: top - 12},
 		Bold: true,
-		Text: fmt.Sprintf("%s: %d changes in %d rounds", clip(m.Method, 24), m.Changes, len(m.Decisions))}}
+		Text: fmt.Sprintf("%s: %d changes in %d rounds", chart.Clip(m.Method, 24), m.Changes, len(m.Decisions))}}
 	last := c.hi
 	if k := len(m.Series); k > 0 {
 		last = m.Series[k-1].AtS

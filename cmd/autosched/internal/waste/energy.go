@@ -444,7 +444,7 @@ func (r *energyReport) tenantChart() *chart.Chart {
 			break
 		}
 		x, name := float64(i), cmp.Or(t.Name, "(none)")
-		c.X.Ticks = append(c.X.Ticks, chart.Tick{Value: x, Label: name[:min(len(name), 8)]})
+		c.X.Ticks = append(c.X.Ticks, chart.Tick{Value: x, Label: chart.Clip(name, 8)})
 		c.Layers = append(c.Layers, &chart.Area{Mark: chart.Mark{Color: chart.Blue.Fade(.6),
 			Tip: fmt.Sprintf("%s: %s kWh (%s to %s)", name, cli.ThreeDigits(t.Energy.Middle),
 				cli.ThreeDigits(t.Energy.Low),
