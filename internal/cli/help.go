@@ -163,8 +163,8 @@ var flagGroups = []struct {
 	{"Service", []string{"server", "service", "listen", "operations", "agents", "evaluators", "findings-rounds",
 		"findings-rules", "findings-price", "findings-webhook", "dir", "timeout", "id", "speedup", "instances",
 		"faults", "drain", "poll-after", "deleted", "round-limit", "start-anew", "acknowledge-deadline",
-		"keep-rounds", "retain", "retain-audit", "settings", "check-settings", "new-epoch", "request-id", "validate-only", "etag",
-		"all", "until", "reason", "limit", "mode", "from-revision", "backup", "outcome", "event-time", "wait-time",
+		"keep-rounds", "retain", "retain-audit", "settings", "check-settings", "new-epoch", "request-id", "validate-only",
+		"etag", "all", "until", "reason", "limit", "mode", "from-revision", "backup", "outcome", "event-time", "wait-time",
 		"energy-file", "valid-days", "filter", "order-by"}},
 	{"Adapter", []string{"instance", "file", "state-dir", "form", "check", "reload", "read-back", "take-over",
 		"config-file", "registered", "refuse", "agent", "one-life", "poll-interval", "log", "include", "reconfigure",
@@ -187,8 +187,8 @@ const fewFlags = 8
 var commonFlags = []string{"trace", "site", "telemetry", "cluster", "nodes", "gpus-per-node", "from", "to", "at",
 	"scheduler", "schedulers", "row", "recorded-scheduler", "config", "settings", "slurm-conf", "preset", "set",
 	"methods", "objective", "subject-to", "budget", "horizon", "interval", "seeds", "seed",
-	"file", "dir", "listen", "operations", "tls-cert", "tls-key", "client-ca", "roles", "token-file", "energy", "energy-file", "power",
-	"server", "id", "mode", "reload", "plot", "out", "conf-out", "json", "help", "help-all"}
+	"file", "dir", "listen", "operations", "tls-cert", "tls-key", "client-ca", "roles", "token-file", "energy",
+	"energy-file", "power", "server", "id", "mode", "reload", "plot", "out", "conf-out", "json", "help", "help-all"}
 
 // connectionFlags are the flags that --help leaves out of any command that calls the service.
 var connectionFlags = []string{"tls-ca", "tls-cert", "tls-key", "token-file", "timeout", "filter", "order-by", "etag",

@@ -411,7 +411,7 @@ func (r *patternsScan) print(w io.Writer, top int) error {
 	fmt.Fprintf(w, "%s, on %s\n\n", what, r.Size)
 	causes := r.causes()
 	if len(r.Findings) == 0 {
-		fmt.Fprintln(w, verdict(r.Examined, r.Rules, r.Lacking))
+		cli.Prose(w, "", verdict(r.Examined, r.Rules, r.Lacking))
 	} else {
 		fmt.Fprintf(w, "%s, %s wasted", units.Plural(len(r.Findings), "finding"), wasteText(r.Wasted, r.Cost))
 		fmt.Fprintln(w, "; they may overlap.")

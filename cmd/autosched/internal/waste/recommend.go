@@ -206,7 +206,7 @@ func (o *recommendOptions) simulation(ctx context.Context, r *recommend.Options,
 
 func (r *recommendations) print(w io.Writer) error {
 	if len(r.Advice) == 0 {
-		fmt.Fprintf(w, "%s: %s\n", r.Trace, verdict(r.Examined, r.Rules, r.Lacking))
+		cli.Prose(w, "", r.Trace+": "+verdict(r.Examined, r.Rules, r.Lacking))
 	}
 	for i := range r.Advice {
 		a := &r.Advice[i]
