@@ -77,7 +77,13 @@ func TestIterations(t *testing.T) {
 	if end, err := s.Newest("prod"); err != nil || end != begin+2*time.Hour {
 		t.Errorf("newest %v, %v", end, err)
 	}
-	s.o.Keep[Raw] = 1
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err = Open(dir, Options{Keep: [resolutions]int{Raw: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	late := []telemetry.Iteration{{Job: "j", Took: 1, Time: begin + 10*time.Hour},
 		{Job: "j", Took: 1, Time: begin + 12*time.Hour}} // one hour that is over, and one that is not
 	if err := s.AppendIterations(t.Context(), "prod", slices.Clone(late)); err != nil {
