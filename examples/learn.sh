@@ -9,6 +9,6 @@ runs=$out/runs.csv tiers=$out/tiers.json graph=$out/graph.json
 
 "$autosched" explain dataset --trace sample --nodes 12 --scheduler tiresias --out "$runs" --tiers-out "$tiers"
 "$autosched" explain learn --data "$runs" --tiers "$tiers" --group segment --out "$graph"
-"$autosched" explain show "$graph" --as html --out "$out/graph.html"
+"$autosched" explain show "$graph" --as dot --out "$out/graph.dot"
 "$autosched" explain effects --data "$runs" --tiers "$tiers" --graph "$graph" --group segment --log-objectives
 "$autosched" explain whatif --data "$runs" --tiers "$tiers" --graph "$graph" --group segment --set queues=3

@@ -1,5 +1,4 @@
-// Package render draws causal graphs as text and as a self-contained HTML page. Marks
-// are drawn; colours only repeat them.
+// Package render writes causal graphs as text and for Graphviz.
 package render
 
 import (
@@ -26,7 +25,7 @@ func Formats() []Format {
 	return []Format{
 		{"table", "edges with their evidence, for people", Table},
 		{"json", "the document, as learn writes it", func(w io.Writer, d *causal.Document) error { return d.Write(w) }},
-		{"html", "a page to explore, without anything to install", HTML},
+		{"dot", "a drawing for Graphviz: pipe it to dot -Tsvg", DOT},
 	}
 }
 
@@ -82,50 +81,12 @@ func downwards(e causal.Edge) causal.Edge {
 	return e
 }
 
-// tiers returns the tiers in use, from causes to effects ("" for nodes without one),
-// and the nodes of each.
-func tiers(d *causal.Document) (names []string, nodes map[string][]int) {
-	nodes = map[string][]int{}
-	for i := range d.Nodes {
-		t := d.Nodes[i].Tier
-		nodes[t] = append(nodes[t], i)
-	}
-	for _, t := range append(causal.TierNames(), "") {
-		if len(nodes[t]) > 0 {
-			names = append(names, t)
-		}
-	}
-	return names, nodes
-}
-
 // printable returns a name without terminal control characters.
 func printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)
 	}
 	return s
-}
-
-// meaning returns the meaning of an edge in words.
-func meaning(e causal.Edge) string {
-	e = downwards(e)
-	a, b := e.Source, e.Target
-	switch [2]causal.Mark{e.MarkSource, e.MarkTarget} {
-	case [2]causal.Mark{causal.Tail, causal.Arrow}:
-		if e.Visible {
-			return fmt.Sprintf("%s causes %s, and no hidden common cause blurs by how much.", a, b)
-		}
-		return fmt.Sprintf("%s causes %s; a hidden common cause may add to it.", a, b)
-	case [2]causal.Mark{causal.Circle, causal.Arrow}:
-		return fmt.Sprintf("%s does not cause %s. Either %s causes %s, or something hidden moves both.", b, a, a, b)
-	case [2]causal.Mark{causal.Arrow, causal.Arrow}:
-		return fmt.Sprintf("Neither causes the other: something hidden moves both %s and %s.", a, b)
-	case [2]causal.Mark{causal.Circle, causal.Circle}:
-		return fmt.Sprintf(
-			"%s and %s depend on each other; the data do not tell which is the cause, or whether something "+
-				"hidden moves both.", a, b)
-	}
-	return fmt.Sprintf("The rows were selected by something that %s or %s influences.", a, b) // not learnt
 }
 
 // indexOf maps names to node indices.

@@ -148,7 +148,7 @@ var layers = []layer{
 	{"generation/futures", 3, []string{"generation", "generation/durations", "workload"}},
 	{"generation", 3, []string{"workload", "internal/trees", "internal/rng", "internal/stats", "internal/pq"}},
 	{"simulator", 2, []string{"workload", "internal/stats"}},
-	{"causal/render", 2, []string{"causal", "internal/chart", "internal/rng"}},
+	{"causal/render", 2, []string{"causal"}},
 	{"causal", 2, []string{"internal/trees", "internal/rng", "internal/stats"}},
 	{"space", 1, []string{"internal/units"}},
 	{"telemetry", 1, []string{"workload", "internal"}},

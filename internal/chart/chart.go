@@ -1,7 +1,6 @@
 // Package chart draws lines, areas, dots and text over two axes, as SVG or PNG files
 // and as SVG inside HTML pages, where colours follow the reader's light or dark
-// scheme. Lengths are in pixels. Package causal/render draws graphs of nodes and
-// edges.
+// scheme. Lengths are in pixels.
 package chart
 
 import (

@@ -44,20 +44,20 @@ func TestCausal(t *testing.T) {
 		t.Errorf("learning %+v", d.Learning)
 	}
 	for format, want := range map[string]string{
-		"table": "queues  -->  delay", "json": `"mark_target": "arrow"`, "html": "<!DOCTYPE html>",
+		"table": "queues  -->  delay", "json": `"mark_target": "arrow"`, "dot": `"queues" -> "delay"`,
 	} {
 		code, out, errs := clitest.Run("explain", "show", graph, "--as", format)
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("%s: exit %d, no %q in\n%s%s", format, code, want, out, errs)
 		}
 	}
-	page := filepath.Join(dir, "graph.html")
-	if code, out, errs := clitest.Run("explain", "show", graph, "--as", "html", "--view", "dag", "--out",
-		page); code != 0 || out != "" {
+	drawing := filepath.Join(dir, "graph.dot")
+	if code, out, errs := clitest.Run("explain", "show", graph, "--as", "dot", "--view", "dag", "--out",
+		drawing); code != 0 || out != "" {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
-	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "</html>") {
-		t.Errorf("the page: %v", err)
+	if text, err := os.ReadFile(drawing); err != nil || !strings.HasSuffix(string(text), "}\n") {
+		t.Errorf("the drawing: %v", err)
 	}
 	if _, a, _ := clitest.Run("explain", "show", graph, "--json"); true {
 		text, err := os.ReadFile(graph)
@@ -101,7 +101,7 @@ func TestCausalErrors(t *testing.T) {
 		{[]string{"explain", "show"}, 2, "name one graph"},
 		{[]string{"explain", "show", graph, "--as", "png"}, 2, `"png" is not a format`},
 		{[]string{"explain", "show", graph, "--view", "both"}, 2, "--view"},
-		{[]string{"explain", "show", graph, "--json", "--as", "html"}, 2, "contradict"},
+		{[]string{"explain", "show", graph, "--json", "--as", "dot"}, 2, "contradict"},
 		{[]string{"explain", "show", graph, "--view", "dag"}, 1, "holds no DAG"},
 		{[]string{"explain", "show", bad}, 1, "expected the JSON of a causal graph"},
 		{[]string{"explain", "explain"}, 2, `no command "explain"`},

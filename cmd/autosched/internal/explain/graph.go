@@ -66,7 +66,7 @@ When time runs out (--deadline) the result is that of the last finished stage: i
 is marked as not complete and has surplus edges.`,
 		Example: `  autosched explain learn --data runs.csv --tiers tiers.json --bootstrap 20
   autosched explain learn --data runs.csv.gz --tiers tiers.json --alpha 0.05 --json | jq '.edges[].source'
-  autosched explain learn --data runs.csv --tiers tiers.json --out graph.json && autosched explain show graph.json --as html --out graph.html`,
+  autosched explain learn --data runs.csv --tiers tiers.json --out graph.json && autosched explain show graph.json --as dot | dot -Tsvg > graph.svg`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -210,14 +210,14 @@ func newCausalShowCmd() *cobra.Command {
 	var o causalShowOptions
 	cmd := &cobra.Command{
 		Use:   "show GRAPH",
-		Short: "Show a causal graph: as a table, a page, or JSON",
+		Short: "Show a causal graph: as a table, a drawing, or JSON",
 		Long: `Shows a graph that 'explain learn' wrote; - reads standard input. The formats are
 
 ` + renderHelp() + `
 View pag is the graph as learned, dag a directed graph of it to compute with; the
-table and the page list the assumptions made for that.`,
+table lists the assumptions made for that.`,
 		Example: `  autosched explain show graph.json
-  autosched explain show graph.json --as html --out graph.html
+  autosched explain show graph.json --as dot | dot -Tsvg > graph.svg
   autosched explain show graph.json --view dag`,
 		Args: cli.Exactly(1, "name one graph: a JSON file that 'explain learn' wrote"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -27,7 +27,7 @@ parameters change which metrics, and which metrics change the objectives.
 
   autosched explain learn --data runs.csv --tiers tiers.json --out graph.json
   autosched explain show graph.json
-  autosched explain show graph.json --as html --out graph.html
+  autosched explain show graph.json --as dot | dot -Tsvg > graph.svg
 
 and a model that predicts: what parameters do, what setting one would do, why two
 runs differ.
