@@ -419,6 +419,10 @@ var holds = map[string]func(s *service, still func() error) error{
 	"a reader of reports": func(s *service, still func() error) error {
 		return s.reports.List("s", reports.Key{}, func(*reports.Report) bool { return still() == nil })
 	},
+	"the receiver of a backup": func(s *service, still func() error) error {
+		_, err := s.store.Backup(context.Background(), receiver(still))
+		return err
+	},
 	"the making of a workload": func(s *service, still func() error) error { return s.workloads.Make(still) },
 	"a reader of samples": func(s *service, still func() error) error {
 		return s.samples.Read(context.Background(), "s", samples.Query{}, func(*telemetry.GPUSample) error {
@@ -431,6 +435,11 @@ var holds = map[string]func(s *service, still func() error) error{
 		})
 	},
 }
+
+// receiver is a writer that stands still.
+type receiver func() error
+
+func (r receiver) Write(p []byte) (int, error) { return len(p), r() }
 
 // TestBystanders: while a computation or a reader stands still, records of every keeper are stored and read.
 func TestBystanders(t *testing.T) {

@@ -22,6 +22,7 @@ const (
 	reportsFile   = "reports.db"
 	workloadsFile = "workloads.db"
 	damagedSuffix = ".damaged" // of a file that is not read
+	growth        = 256 << 10  // of config.db and of auxiliary files where their mapped part is larger, in bytes
 )
 
 // auxFiles are the names of these files.
@@ -47,6 +48,16 @@ func (r *Store) aux(name string) *auxFile {
 // withAux calls f with an open file, which it creates if necessary.
 func (r *Store) withAux(s *auxFile, f func(db *bolt.DB) error) error {
 	return r.lockAux(s, func() error { return r.openedAux(s, f) })
+}
+
+// viewAux calls f with a read transaction of a file, for which no commit waits.
+func (r *Store) viewAux(s *auxFile, f func(*bolt.Tx) error) (err error) {
+	var tx *bolt.Tx
+	if err := r.withAux(s, func(db *bolt.DB) error { tx, err = db.Begin(false); return err }); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tx.Rollback()) }()
+	return guardPanics(s.name, func() error { return f(tx) })
 }
 
 // writeAux commits to a file if there is room beside the reserve. f may be called twice.

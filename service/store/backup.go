@@ -2,9 +2,11 @@ package store
 
 import (
 	"archive/tar"
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -67,8 +69,8 @@ func (m *Manifest) Size() (n int64) {
 }
 
 // Backup writes an archive of the store while it is in use. Events follow config.db, so that every reference in it
-// resolves. Files that may be written meanwhile are copied within the directory first: a commit may wait for the
-// disk, but never for out.
+// resolves. Files that may be written meanwhile are copied within the directory first: no commit waits for the copy,
+// nor for out.
 func (r *Store) Backup(ctx context.Context, out io.Writer) (*Manifest, error) {
 	r.dropMu.RLock()
 	defer r.dropMu.RUnlock()
@@ -136,34 +138,43 @@ func backupNames(dir string) (names []string, err error) {
 	return append(names, found...), errors.Join(err, globErr)
 }
 
+// backupPrefix is of the copies of files that are in use.
+const backupPrefix = ".backup-"
+
 // withCopy calls f with an immutable file: a copy, or the file itself if nothing writes to it. A file with damaged
 // pages is not copied.
 func (r *Store) withCopy(name string, f func(*os.File) error) error {
 	r.segmentMu.RLock()
 	inUse := name == configFile || r.aux(name) != nil || r.segment != nil && name == r.segmentName
 	r.segmentMu.RUnlock()
-	day := segmentPrefix + r.now().UTC().Format(dayLayout)
-	if inUse || strings.HasPrefix(name, day) {
-		copied, err := os.CreateTemp(r.dir, ".backup-*")
+	if inUse || strings.HasPrefix(name, segmentPrefix+r.now().UTC().Format(dayLayout)) {
+		copied, err := os.CreateTemp(r.dir, backupPrefix+"*")
 		if err != nil {
 			return storageError(err)
 		}
 		defer copied.Close()
-		if err := os.Remove(copied.Name()); err != nil { // the open file stays
-			return err
-		}
-		err = r.read(name, func(tx *bolt.Tx) error {
+		pages := func(tx *bolt.Tx) error {
+			r.reached(name)
 			if _, err := tx.WriteTo(copied); err != nil {
 				return err
 			}
 			return orderMetas(copied, tx.DB().Info().PageSize)
-		})
-		if err == nil {
-			if size, _ := copied.Seek(0, io.SeekCurrent); size > 0 {
-				return f(copied)
-			}
 		}
-		if err != nil && (!errors.Is(err, ErrCorrupt) || name == configFile) {
+		switch s := r.aux(name); {
+		case name == configFile:
+			err = r.viewConfig(pages)
+		case s != nil:
+			err = r.viewAux(s, pages)
+		default:
+			err = r.copySegment(name, copied.Name())
+		}
+		if err := os.Remove(copied.Name()); err != nil { // the open file stays
+			return err
+		}
+		if err == nil {
+			return f(copied)
+		}
+		if !errors.Is(err, ErrCorrupt) || name == configFile {
 			return storageError(err)
 		}
 	}
@@ -175,15 +186,73 @@ func (r *Store) withCopy(name string, f func(*os.File) error) error {
 	return f(file)
 }
 
-// read calls f with a read transaction of a file.
-func (r *Store) read(name string, f func(*bolt.Tx) error) error {
-	if name == configFile {
-		return r.viewConfig(f)
+// copySegment copies the records that a segment has now, those of a scheduler by chunks: a commit waits for the read of
+// one.
+func (r *Store) copySegment(name, to string) error {
+	db, err := bolt.Open(to, 0o600, &bolt.Options{Timeout: lockTimeout, NoSync: true})
+	if err != nil {
+		return err
 	}
-	if s := r.aux(name); s != nil {
-		return r.withAux(s, func(db *bolt.DB) error { return db.View(f) })
+	var buckets []string // with that of the layout
+	err = r.view(name, func(tx *bolt.Tx) error {
+		return tx.ForEach(func(bucket []byte, _ *bolt.Bucket) error {
+			buckets = append(buckets, string(bucket))
+			return nil
+		})
+	})
+	for _, bucket := range buckets {
+		last := uint64(0)
+		for from := []byte{}; from != nil && err == nil; {
+			var chunk [][2][]byte
+			if err = r.view(name, func(tx *bolt.Tx) (err error) {
+				chunk, from, err = recordsFrom(tx.Bucket([]byte(bucket)), from, &last)
+				return err
+			}); err != nil {
+				break
+			}
+			r.reached(name)
+			err = db.Update(func(tx *bolt.Tx) error {
+				b, err := tx.CreateBucketIfNotExists([]byte(bucket))
+				if err != nil {
+					return err
+				}
+				b.FillPercent = ascending
+				for _, one := range chunk {
+					err = errors.Join(err, b.Put(one[0], one[1]))
+				}
+				return errors.Join(err, b.SetSequence(last))
+			})
+		}
 	}
-	return r.view(name, f)
+	if err == nil { // an empty commit, so that both meta pages know the content
+		err = db.Update(func(*bolt.Tx) error { return nil })
+	}
+	return errors.Join(err, db.Close())
+}
+
+// recordsFrom copies records from a key on, without the events after the last, which is that of the bucket if it is 0.
+// next is the key to go on from, nil at the end.
+func recordsFrom(b *bolt.Bucket, from []byte, last *uint64) (chunk [][2][]byte, next []byte, err error) {
+	if b == nil { // purged meanwhile
+		return nil, nil, nil
+	}
+	if *last == 0 {
+		*last = b.Sequence()
+	}
+	c := b.Cursor()
+	for k, v := c.Seek(from); k != nil; k, v = c.Next() {
+		if len(chunk) == replayChunk {
+			return chunk, bytes.Clone(k), nil
+		}
+		if len(k) == eventKeySize && binary.BigEndian.Uint64(k[8:]) > *last {
+			continue
+		}
+		if n := len(chunk); n > 0 && bytes.Compare(k, chunk[n-1][0]) <= 0 {
+			return nil, nil, &CorruptError{Key: fmt.Sprintf("%x", k), Why: "it is out of order"}
+		}
+		chunk = append(chunk, [2][]byte{bytes.Clone(k), bytes.Clone(v)})
+	}
+	return chunk, nil, nil
 }
 
 // add copies a file into the archive, as long as it is now.

@@ -11,11 +11,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/autosched/autosched/controller/audit"
+	"github.com/autosched/autosched/service/reports"
+	"github.com/autosched/autosched/service/workloads"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -99,6 +103,107 @@ func TestBackupOfARunningStore(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, ".backup*")); len(left) > 0 {
 		t.Errorf("left %v", left)
+	}
+}
+
+// TestBystandersOfABackup: while a backup stands still, in the copy of any file or at its receiver, changes, events, the
+// first ones of a day and records of auxiliary files are stored and read (N17). It has the events up to a place.
+func TestBystandersOfABackup(t *testing.T) {
+	ctx, sp, dir := t.Context(), testSpace(t), t.TempDir()
+	var day atomic.Int64
+	r, err := Open(dir, Options{Now: func() time.Time { return damageDay.AddDate(0, 0, int(day.Load())) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	n := 0
+	use := func() error {
+		n++
+		uid := fmt.Sprint("w", n)
+		w := workloads.Change{Scheduler: "s", SchedulerUID: "u", Text: []byte("text"), Audit: &audit.Record{},
+			Record: workloads.Record{ID: uid, UID: uid}}
+		gone := w
+		gone.Delete = true
+		_, _, err := r.AppendReports("u", []reports.Report{{Key: reports.Key{Time: damageDay, Instance: uid}}},
+			reports.Keep{Most: 1000})
+		found := 0
+		count := func(int64, []byte, error) bool { found++; return true }
+		err = errors.Join(err, r.Commit(ctx, change(t, sp, int64(n))), r.KeepRound("u", int64(n), make([]byte, 5000), 3),
+			r.AppendEvents(ctx, "s", []workload.Event{event(uid, time.Duration(n))}), r.ChangeWorkloads(w),
+			r.ChangeWorkloads(gone), r.Rounds("u", 0, count))
+		if err == nil && found != min(n, 3) {
+			err = fmt.Errorf("%d rounds", found)
+		}
+		return err
+	}
+	many := make([]workload.Event, replayChunk+5)
+	for i := range many {
+		many[i] = event(fmt.Sprint(i), time.Hour+time.Duration(i))
+	}
+	if err := errors.Join(use(), r.AppendEvents(ctx, "s", many)); err != nil {
+		t.Fatal(err)
+	}
+	held, release, ended := make(chan string), make(chan bool), make(chan error, 1)
+	stand := func(step string) { held <- step; <-release }
+	r.onStep = stand
+	var archive bytes.Buffer
+	last := ""
+	go func() {
+		_, err := r.Backup(ctx, writer(func(p []byte) (int, error) {
+			if len(p) == 512 { // a header
+				stand("its receiver")
+			}
+			return archive.Write(p)
+		}))
+		ended <- err
+	}()
+	steps, want := map[string]int{}, 0
+	for last != "ended" {
+		select {
+		case last = <-held:
+		case err := <-ended:
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = "ended"
+			continue
+		}
+		if steps[last]++; dayOf(last) != "" {
+			if want == 0 {
+				want = len(many) + n
+			}
+			day.Add(1)
+		}
+		done := make(chan error, 1)
+		go func() { done <- use() }()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("beside %s: %v", last, err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("everyone waits for %s", last)
+		}
+		release <- true
+	}
+	for _, name := range append(slices.Clone(auxFiles), configFile, "its receiver") {
+		if steps[name] == 0 {
+			t.Errorf("no step at %s: %v", name, steps)
+		}
+	}
+	if segment := "events-20240301.db"; steps[segment] < 3 { // two chunks and the layout
+		t.Errorf("steps %v", steps)
+	}
+	restored := filepath.Join(t.TempDir(), "restored")
+	if _, err := Restore(&archive, restored); err != nil {
+		t.Fatal(err)
+	}
+	again := openOn(t, restored, damageDay)
+	if ids, damage := replayed(t, again); len(ids) != want || len(damage) > 0 {
+		t.Errorf("%d events, want %d, %v", len(ids), want, damage)
+	}
+	if at, err := again.Cursor("s"); err != nil || at != cursorOf("events-20240301.db", uint64(want)) {
+		t.Errorf("the last event is %s, %v", at, err)
 	}
 }
 

@@ -6,6 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// mapSize is the least part of config.db and of an auxiliary file that is mapped, in bytes: until a file outgrows it, a
+// commit waits for no reader.
+const mapSize = 256 << 20
+
 // fileIdentity returns the inode of a file and when it was made, where the file system knows that.
 func fileIdentity(path string) string {
 	var st unix.Statx_t

@@ -98,7 +98,7 @@ type Store struct {
 	// backupMu must be shared by backups, and held to remove records that a copy of config.db may refer to.
 	backupMu   sync.RWMutex
 	droppedDay atomic.Pointer[string] // the last day that is dropped or about to be; nil if there is none
-	onStep     func(string)           // called between the steps of a drop, of tests; may be nil
+	onStep     func(string)           // called between the steps of a drop or a backup, of tests; may be nil
 
 	damaged  sync.Map // names of segments with unreadable pages, which are not written any more
 	metaErrs sync.Map // *CorruptError by the name of a file with a damaged meta page
@@ -316,19 +316,29 @@ func (r *Store) ensure(name string) error {
 // openDB opens one file and checks its layout.
 func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 	path := filepath.Join(r.dir, name)
+	mapped := 0
+	if !readOnly && (name == configFile || r.aux(name) != nil) {
+		mapped = mapSize
+	}
 	var db *bolt.DB
 	err := guardPanics(name, func() (err error) {
 		for range 3 {
 			var file *os.File
 			db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, ReadOnly: readOnly,
-				FreelistType: bolt.FreelistMapType,
+				FreelistType: bolt.FreelistMapType, InitialMmapSize: mapped,
 				OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
 					f, err := os.OpenFile(name, flag, mode)
 					file = f
 					return f, err
 				}})
-			if err != nil || inPlace(file, path) {
+			if err != nil {
 				return err
+			}
+			if inPlace(file, path) {
+				if mapped > 0 {
+					db.AllocSize = growth
+				}
+				return nil
 			}
 			_ = db.Close() // a copy has taken its place while the lock was waited for
 		}
