@@ -78,9 +78,6 @@ func TestJSONHasASchema(t *testing.T) {
 		{"patterns lint", file("rules.yaml", "version: 1\nrules: [{id: x, group_by: [job], action: a, words: w, "+
 			"set: {match: [{event: job.ended}]}}]\n"), "pattern-lint", false},
 		{"patterns test", "", "pattern-tests", false},
-		{"patterns import", file("cre.yaml", "rules: [{cre: {id: C}, rule: {set: {match: [x]}}}]\n") + " --out " +
-			file("imported.yaml", ""), "pattern-import", false},
-		{"patterns export", "crash_loop --out " + file("exported.yaml", ""), "pattern-export", false},
 		{"recommend", "--trace " + jobs + " --nodes 2", "recommendations", false},
 		{"forecast models learn", "--runs " + runs + " --out " + file("m.json", ""), "learned-models", false},
 		{"scheduler spaces", "", "spaces", false},
