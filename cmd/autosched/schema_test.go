@@ -69,7 +69,6 @@ func TestJSONHasASchema(t *testing.T) {
 		{"compare", small + " --schedulers fifo,tiresias", "comparison", false},
 		{"fidelity", small, "fidelity", false},
 		{"energy report", small + " --scheduler fifo", "energy-report", false},
-		{"energy sleep", "--node-log " + file("n.csv", "time,active,total\n0,5,10\n600,8,10\n"), "energy-sleep", false},
 		{"telemetry validate", file("q.csv", "time,queue,pending,pending_gpus,free_gpus,total_gpus\n1700000000,,0,0,1,8\n"),
 			"telemetry-validation", false},
 		{"plan", small, "plan", false},

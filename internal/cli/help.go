@@ -150,7 +150,7 @@ var flagGroups = []struct {
 		"spec", "presets", "row", "preset", "config", "slurm-conf", "tune-qos", "set", "set-at", "recorded-scheduler",
 		"ignore-fidelity", "grid", "round", "estimates", "max-preemptions", "min-run"}},
 	{"Energy", []string{"energy", "power", "prices", "carbon", "carbon-zone", "tariff-timezone", "deferrable",
-		"defer-by", "measured", "facility-meter", "idle-until", "node-log", "sleep-after", "spare-nodes"}},
+		"defer-by", "measured", "facility-meter", "idle-until"}},
 	{"Goal", []string{"objective", "objectives", "subject-to", "pareto", "metric", "maximize", "adoption", "guard",
 		"always", "max-changes", "flap-window", "quiet-hours", "rollback-hold", "canary", "wave-share", "soak-time"}},
 	{"Search", []string{"methods", "full", "search", "weight", "searches", "sampler", "samplers", "budget",
