@@ -522,9 +522,12 @@ func TestSlowService(t *testing.T) {
 	defer func() { cancel(); <-ended }()
 	fake.answer <- struct{}{} // the first snapshot
 	eventually(t, "its answer", func() bool { return c.Counts().Stored == 1 })
-	short, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer stop()
-	if err := c.Send(short, submitted(0, 200)...); !errors.Is(err, context.DeadlineExceeded) {
+	short, stop := context.WithCancel(t.Context())
+	sent := make(chan error)
+	go func() { sent <- c.Send(short, submitted(0, 200)...) }()
+	eventually(t, "a full buffer", func() bool { return c.Counts().Waiting >= 100 })
+	stop()
+	if err := <-sent; !errors.Is(err, context.Canceled) {
 		t.Errorf("Send into a full buffer: %v", err)
 	}
 	if got := c.Counts(); got.Waiting < 100 || got.Waiting > 101 { // and a heartbeat

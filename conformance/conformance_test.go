@@ -183,14 +183,18 @@ func TestFileAdapter(t *testing.T) {
 		}), "register", "partial", "events", "events-resent", "events-late", "lives", "snapshots")
 }
 
+// faulty is a client that is killed by its context. The suite waits for it with patience.
+type faulty func(ctx context.Context, conn *grpc.ClientConn, patience time.Duration)
+
 // impatient is a client that ends when an answer is late: to an acknowledgement or to events.
-func impatient(acknowledges bool) func(context.Context, *grpc.ClientConn) {
-	return func(ctx context.Context, conn *grpc.ClientConn) {
+func impatient(acknowledges bool) faulty {
+	return func(ctx context.Context, conn *grpc.ClientConn, patience time.Duration) {
+		limit := min(patience/20, 2*time.Second) / 2 // half the time that the suite takes
 		config := pb.NewConfigurationServiceClient(conn)
 		n := 0
 		send := func() error {
 			n++
-			call, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
+			call, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
 			s, err := pb.NewTuningServiceClient(conn).IngestEvents(call)
 			if err == nil {
@@ -210,7 +214,7 @@ func impatient(acknowledges bool) func(context.Context, *grpc.ClientConn) {
 			if m, err = w.Recv(); m.GetConfiguration() == nil {
 				continue
 			}
-			call, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
+			call, cancel := context.WithTimeout(ctx, limit)
 			_, err = config.AcknowledgeConfiguration(call, &pb.AcknowledgeConfigurationRequest{
 				Name:            m.GetConfiguration().GetName(),
 				Acknowledgement: &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED}})
@@ -226,11 +230,11 @@ func impatient(acknowledges bool) func(context.Context, *grpc.ClientConn) {
 	}
 }
 
-// TestFaults: a client's faults are found.
+// TestFaults: a client's faults are found. On a slow machine that takes patience.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	answer := func(change func(*pb.AcknowledgeConfigurationRequest)) func(context.Context, *grpc.ClientConn) {
-		return func(ctx context.Context, conn *grpc.ClientConn) {
+	answer := func(change func(*pb.AcknowledgeConfigurationRequest)) faulty {
+		return func(ctx context.Context, conn *grpc.ClientConn, _ time.Duration) {
 			config := pb.NewConfigurationServiceClient(conn)
 			for ctx.Err() == nil {
 				w, err := config.WatchConfigurations(ctx, &pb.WatchConfigurationsRequest{Parent: "schedulers/x",
@@ -257,12 +261,13 @@ func TestFaults(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		run    func(context.Context, *grpc.ClientConn)
+		run    faulty
 		check  string
 		reason string
 		skips  bool
 	}{
-		{"idle", func(ctx context.Context, _ *grpc.ClientConn) { <-ctx.Done() }, "follow", "no watch or poll", false},
+		{"idle", func(ctx context.Context, _ *grpc.ClientConn, _ time.Duration) { <-ctx.Done() }, "follow",
+			"no watch or poll", false},
 		{"fails", answer(state(pb.Acknowledgement_FAILED)), "apply-first", "but FAILED", false},
 		{"once", answer(func(*pb.AcknowledgeConfigurationRequest) {}), "retry-acknowledgement",
 			"no second acknowledgement", false},
@@ -289,20 +294,25 @@ func TestFaults(t *testing.T) {
 			registered := registration("fifo")
 			registered.Scheduler.Spec.Rollout = &pb.RolloutPolicy{
 				AcknowledgeDeadline: durationpb.New(100 * time.Millisecond)}
-			r := check(t, conformance.Options{Registered: registered, Patience: 10 * time.Second, Only: only},
-				c.run)[c.check]
 			want := conformance.Fail
 			if c.skips {
 				want = conformance.Skipped
 			}
-			if r.Outcome != want || !strings.Contains(r.Reason, c.reason) {
-				t.Errorf("%s: %s: %s", c.check, r.Outcome, r.Reason)
+			var r conformance.Result
+			for _, patience := range []time.Duration{2 * time.Second, time.Minute} {
+				r = check(t, conformance.Options{Registered: registered, Patience: patience, Only: only},
+					func(ctx context.Context, conn *grpc.ClientConn) { c.run(ctx, conn, patience) })[c.check]
+				if r.Outcome == want && strings.Contains(r.Reason, c.reason) {
+					return
+				}
 			}
+			t.Errorf("%s: %s: %s", c.check, r.Outcome, r.Reason)
 		})
 	}
 	t.Run("late and allowed", func(t *testing.T) {
 		t.Parallel()
-		r := check(t, conformance.Options{Registered: registration("fifo"), Only: []string{"deadline"}}, answer(late))
+		r := check(t, conformance.Options{Registered: registration("fifo"), Only: []string{"deadline"}},
+			func(ctx context.Context, conn *grpc.ClientConn) { answer(late)(ctx, conn, 0) })
 		outcomes(t, r, "register")
 	})
 	_, err := conformance.Run(t.Context(), conformance.Options{Registered: registration("none"), Space: spaceOf})

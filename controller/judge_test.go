@@ -265,7 +265,7 @@ func TestJudgeAcrossRestarts(t *testing.T) {
 		if restarts {
 			c.restart()
 		}
-		for deadline := time.Now().Add(20 * time.Second); !c.incident() && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(2 * time.Minute); !c.incident() && time.Now().Before(deadline); {
 			time.Sleep(10 * time.Millisecond) // it is written again, without a new event
 		}
 		if c.until(8*time.Hour, nil); !c.incident() || len(c.revisions()) != 2 {

@@ -86,7 +86,7 @@ func TestFullDisk(t *testing.T) {
 					kept.Append(context.Background(), "s", []telemetry.GPUSample{later})); err != nil {
 					return err
 				}
-				for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+				for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 					if _, err := os.Stat(raw()); err == nil {
 						break
 					} else if time.Now().After(deadline) {

@@ -123,7 +123,7 @@ func TestOrderOfShutdown(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- run(ctx, all) }()
 	var got *http.Response
-	for deadline := time.Now().Add(20 * time.Second); got == nil || got.StatusCode != http.StatusOK; {
+	for deadline := time.Now().Add(2 * time.Minute); got == nil || got.StatusCode != http.StatusOK; {
 		if time.Now().After(deadline) {
 			t.Fatalf("it is not ready: %v\n%s", err, log)
 		}

@@ -161,7 +161,7 @@ var keepers = map[string]keeper{
 		_, err := s.controller.Ingest(context.Background(), controller.Call{}, "x", []workload.Event{{ID: fmt.Sprint(n),
 			Kind: workload.Submitted, Time: walkedTime(100*n + 50), Job: workload.Job{ID: fmt.Sprint(n),
 				GPUs: workload.GPUs(1)}}})
-		for until := time.Now().Add(time.Minute); err == nil; time.Sleep(time.Millisecond) {
+		for until := time.Now().Add(2 * time.Minute); err == nil; time.Sleep(time.Millisecond) {
 			all, _, _ := s.findings.List("x", findings.Query{Limit: 100})
 			i := slices.IndexFunc(all, func(f *findings.Finding) bool { return f.Entity.Name == name })
 			if i >= 0 {

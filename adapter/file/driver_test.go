@@ -123,7 +123,6 @@ func (s *scheduler) apply(d *Driver, revision int64, queues int, want string) ma
 func TestApply(t *testing.T) {
 	t.Parallel()
 	s := newScheduler(t)
-	s.o.Timeout = 5 * time.Second
 	d := s.open()
 	if got := s.apply(d, 1, 3, ""); got["queues"].GetNumberValue() != 3 || len(got) != 6 {
 		t.Errorf("in force is %v", got)
@@ -133,7 +132,9 @@ func TestApply(t *testing.T) {
 	s.has("3", "3")
 	s.apply(d, 3, 5, "refused reload: sh: exit status 1: five is too many")
 	s.has("3", "3")
+	d.o.Timeout = 5 * time.Second
 	s.apply(d, 4, 6, "reload: sh: not done within 5s")
+	d.o.Timeout = time.Minute
 	s.has("3", "3")
 	s.apply(d, 5, 4, "the values before are still in force")
 	s.has("3", "3")

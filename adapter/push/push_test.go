@@ -134,7 +134,7 @@ type world struct {
 	conn      *grpc.ClientConn
 }
 
-func newWorld(t *testing.T, s *scheduler) *world {
+func newWorld(t *testing.T, s *scheduler, deadline time.Duration) *world {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -164,7 +164,7 @@ func newWorld(t *testing.T, s *scheduler) *world {
 		t.Fatal(err)
 	}
 	agent := push.Agent{Scheduler: "prod", Instance: "a", Endpoint: client.Endpoint{Address: l.Addr().String()},
-		Deadline: time.Second, Interval: 10 * time.Millisecond}
+		Deadline: deadline, Interval: 10 * time.Millisecond}
 	if w.pusher, err = push.New([]push.Agent{agent}, func(id string) (*grpc.ClientConn, error) {
 		return srv.Connect("push", id)
 	}, slog.New(slog.DiscardHandler)); err != nil {
@@ -231,7 +231,7 @@ func (w *world) at(after time.Duration) {
 // Each fault of a scheduler is acknowledged as such, by the values read back; a transient one is
 // pushed again.
 func TestPush(t *testing.T) {
-	w := newWorld(t, &scheduler{fault: map[int64]string{1: "fail", 2: "refuse", 4: "hang", 5: "partial", 6: "lie"}})
+	w := newWorld(t, &scheduler{fault: map[int64]string{1: "fail", 2: "refuse", 5: "partial", 6: "lie"}}, time.Minute)
 	w.register() // after the pusher began
 	w.acknowledged(1, pb.Acknowledgement_APPLIED, "")
 	w.at(0)
@@ -239,7 +239,7 @@ func TestPush(t *testing.T) {
 	w.acknowledged(2, pb.Acknowledgement_REJECTED, "not with me")
 	w.acknowledged(3, pb.Acknowledgement_APPLIED, "") // the values of revision 1
 	w.at(2 * time.Hour)
-	w.acknowledged(4, pb.Acknowledgement_APPLIED, "") // once it no longer hangs
+	w.acknowledged(4, pb.Acknowledgement_APPLIED, "")
 	w.at(3 * time.Hour)
 	ack := w.acknowledged(5, pb.Acknowledgement_PARTIALLY_APPLIED, "")
 	if v := ack.GetEffectiveParameters(); len(v) != 1 || !v["pack"].GetBoolValue() {
@@ -247,7 +247,7 @@ func TestPush(t *testing.T) {
 	}
 	w.at(4 * time.Hour)
 	w.acknowledged(6, pb.Acknowledgement_APPLIED, "")
-	for revision, want := range map[int64]int{1: 2, 2: 1, 4: 2, 5: 1, 6: 2} {
+	for revision, want := range map[int64]int{1: 2, 2: 1, 4: 1, 5: 1, 6: 2} {
 		if n := w.scheduler.applied(revision); n != want {
 			t.Errorf("revision %d was pushed %d times, want %d", revision, n, want)
 		}
@@ -256,7 +256,7 @@ func TestPush(t *testing.T) {
 		# HELP autosched_agent_pushes_total Configurations sent to agents, by outcome: applied, refused or failed.
 		# TYPE autosched_agent_pushes_total counter
 		autosched_agent_pushes_total{instance="a",outcome="applied",scheduler="prod"} 5
-		autosched_agent_pushes_total{instance="a",outcome="failed",scheduler="prod"} 3
+		autosched_agent_pushes_total{instance="a",outcome="failed",scheduler="prod"} 2
 		autosched_agent_pushes_total{instance="a",outcome="refused",scheduler="prod"} 1
 		# HELP autosched_agent_revision The revision that was last read back from an agent.
 		# TYPE autosched_agent_revision gauge
@@ -270,9 +270,19 @@ func TestPush(t *testing.T) {
 	}
 }
 
+// An application that hangs ends at its deadline, and is pushed again.
+func TestHangingScheduler(t *testing.T) {
+	w := newWorld(t, &scheduler{fault: map[int64]string{1: "hang"}}, time.Second)
+	w.register()
+	w.acknowledged(1, pb.Acknowledgement_APPLIED, "")
+	if n := w.scheduler.applied(1); n < 2 {
+		t.Errorf("it was pushed %d times", n)
+	}
+}
+
 // A scheduler that restarted with other values gets its target again.
 func TestRestartedScheduler(t *testing.T) {
-	w := newWorld(t, &scheduler{})
+	w := newWorld(t, &scheduler{}, time.Minute)
 	w.register()
 	w.acknowledged(1, pb.Acknowledgement_APPLIED, "")
 	w.scheduler.mu.Lock()
@@ -289,7 +299,7 @@ func TestRestartedScheduler(t *testing.T) {
 // Every event is stored once, though the stream of events breaks.
 func TestEventsArePulled(t *testing.T) {
 	s := &scheduler{cut: 95}
-	w := newWorld(t, s)
+	w := newWorld(t, s, time.Minute)
 	w.register()
 	const n = 200
 	for i := range n {

@@ -112,13 +112,13 @@ func TestControllerClock(t *testing.T) {
 			what string
 			at   time.Time
 		}{{"a snapshot", p.state.snapshot(p.seen).SchedulerTime.AsTime()}, {"now", p.Now()}} {
-			if off := is.at.Sub(at.Add(10 * time.Second)).Abs(); off > 5*time.Second {
+			if off := is.at.Sub(at.Add(10 * time.Second)).Abs(); off > 10*time.Minute {
 				t.Errorf("%v: %s is %v off", skew, is.what, off)
 			}
 		}
 		f.write("sdiag", "") // slurmctld is away
 		look("")
-		if off := p.seen.Sub(at).Abs(); off > time.Minute {
+		if off := p.seen.Sub(at).Abs(); off > 10*time.Minute {
 			t.Errorf("%v: while slurmctld is away a poll is %v off", skew, off)
 		}
 	}

@@ -131,8 +131,11 @@ esac
 		if c.boots != "" {
 			f.write("boots", c.boots)
 		}
-		before := controllers{"primary": "a", "backup": "b"}
-		err := (&Target{pace: time.Millisecond}).watch(t.Context(), "/does/not/exist", 0, before, 300*time.Millisecond)
+		before, span := controllers{"primary": "a", "backup": "b"}, 300*time.Millisecond
+		if c.want != "" { // which ends it
+			span = 2 * time.Minute
+		}
+		err := (&Target{pace: time.Millisecond}).watch(t.Context(), "/does/not/exist", 0, before, span)
 		if (err == nil) != (c.want == "") || !strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("%q: %v, want %q", c.pings, err, c.want)
 		}

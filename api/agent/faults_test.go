@@ -157,7 +157,7 @@ func emulate(t *testing.T, how string, o agent.Options) *agent.Report {
 	}
 	got := now()
 	// The events of a called scheduler are stored soon.
-	for end := time.Now().Add(time.Minute); called && int(got.GetStatus().GetEventCount()) < r.Events &&
+	for end := time.Now().Add(2 * time.Minute); called && int(got.GetStatus().GetEventCount()) < r.Events &&
 		time.Now().Before(end); got = now() {
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -524,7 +524,7 @@ func (s *secured) watching(conn *grpc.ClientConn, token string) pb.Configuration
 
 func (s *secured) waitLog(n int, text string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); strings.Count(s.logged(), text) < n; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); strings.Count(s.logged(), text) < n; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("no %d x %s in\n%s", n, text, s.logged())
 		}
@@ -553,7 +553,7 @@ func TestRotationUnderWatch(t *testing.T) {
 	}
 	before := serial()
 	s.rotateServer()
-	for deadline := time.Now().Add(time.Minute); serial() == before; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); serial() == before; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the old certificate is still in use")
 		}

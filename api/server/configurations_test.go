@@ -197,7 +197,7 @@ func TestSlowWatcherGetsTheNewest(t *testing.T) {
 	}
 	var last int64
 	// Rounds that are due together become one, and may decide on the configuration in force.
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		s, err := f.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: "schedulers/s"})
 		if err != nil {
 			t.Fatal(err)

@@ -201,7 +201,7 @@ func (s *site) all(want ...string) []*Finding {
 	s.t.Helper()
 	var got []string
 	var list []*Finding
-	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
 		got = nil
 		list, _, _ = s.List("prod", Query{Limit: 100})
 		for _, f := range list {
@@ -223,7 +223,7 @@ func (s *site) all(want ...string) []*Finding {
 func (s *site) settled(n int64) map[string]int64 {
 	s.t.Helper()
 	w := s.watch("prod")
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		w.in.Lock()
 		counts, sum := maps.Clone(w.counts), int64(0)
 		w.in.Unlock()
@@ -243,7 +243,7 @@ func (s *site) settled(n int64) map[string]int64 {
 func (s *site) joined(n int) {
 	s.t.Helper()
 	w := s.watch("prod")
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		w.in.Lock()
 		joins := w.joins
 		w.in.Unlock()
@@ -396,7 +396,7 @@ func TestEndedWhileDown(t *testing.T) {
 	events := s.stored.events
 	s.stored.events = nil
 	s.start()
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if got, err := s.Get("prod", f.ID); err == nil && got.Lost {
 			break
 		} else if time.Now().After(until) {

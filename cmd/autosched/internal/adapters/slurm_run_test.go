@@ -83,7 +83,7 @@ func (s *slurmSite) run(mode string, more ...string) (kill func()) {
 func (s *slurmSite) until(what string, ok func(*pb.Scheduler, *pb.InstanceStatus) bool) {
 	s.Helper()
 	var got *pb.Scheduler
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		var err error
 		got, err = s.tuning.GetScheduler(s.Context(), &pb.GetSchedulerRequest{Name: "schedulers/prod"})
 		if err == nil && len(got.GetStatus().GetInstances()) == 1 && ok(got, got.Status.Instances[0]) {

@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,7 +145,7 @@ func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 		t.Skip("starts the service several times")
 	}
 	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	origin := time.Date(2024, 1, 1, 9, 0, 0, 0, time.UTC)
 	answered := int64(0)        // events
@@ -201,9 +204,11 @@ func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		killed := make(chan struct{})
+		first, killed := make(chan bool), make(chan bool)
+		begin := sync.OnceFunc(func() { close(first) })
 		go func() {
 			defer close(killed)
+			<-first
 			time.Sleep(time.Duration(50+60*life) * time.Millisecond)
 			_ = serve.Process.Kill()
 		}()
@@ -226,11 +231,13 @@ func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 				break
 			}
 			answered += int64(answer.GetAcceptedCount())
+			begin()
 			if c, err := config.GetCurrentConfiguration(ctx,
 				&pb.GetCurrentConfigurationRequest{Name: "schedulers/s"}); err == nil {
 				known[c.GetConfiguration().GetRevision()] = c.GetConfiguration().GetContentHash()
 			}
 		}
+		begin()
 		<-killed
 		_ = serve.Wait()
 		_ = conn.Close()
@@ -241,6 +248,35 @@ func TestKilledServiceKeepsWhatItAnswered(t *testing.T) {
 	t.Logf("%d events answered, %d revisions", answered, len(known))
 }
 
+// relay passes connections on to the service, and kills it before more than some bytes of its callers reach it.
+type relay struct {
+	to   atomic.Pointer[string]
+	left atomic.Int64
+	kill func()
+}
+
+func (r *relay) pass(c net.Conn) {
+	defer c.Close()
+	s, err := net.Dial("tcp", *r.to.Load())
+	if err != nil {
+		return
+	}
+	defer s.Close()
+	go func() {
+		_, _ = io.Copy(c, s)
+		_ = c.Close()
+	}()
+	for part := make([]byte, 1024); ; {
+		n, err := c.Read(part)
+		if left := r.left.Add(-int64(n)); left <= 0 && left > -int64(n) {
+			r.kill()
+		}
+		if _, failed := s.Write(part[:n]); err != nil || failed != nil {
+			return
+		}
+	}
+}
+
 // TestEmulationOutlivesTheService kills the service under an emulated scheduler
 // and starts it again: the scheduler goes on, and no event is missing.
 func TestEmulationOutlivesTheService(t *testing.T) {
@@ -249,26 +285,37 @@ func TestEmulationOutlivesTheService(t *testing.T) {
 	}
 	dir := t.TempDir()
 	serve, address := clitest.ServeProcess(t, dir, "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	r := &relay{kill: func() {
+		_ = serve.Process.Kill()
+		_ = serve.Wait()
+	}}
+	r.to.Store(&address)
+	r.left.Store(20_000) // less than half of all
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			go r.pass(c)
+		}
+	}()
 	var out bytes.Buffer
 	var log clitest.LockedBuffer
 	done := make(chan error, 1)
 	go func() {
 		cmd := clitest.Cmd("scheduler emulate")
-		cmd.SetArgs([]string{"--server", address, "--trace", "sample", "--to", "2017-10-09T08:00:00Z", "--nodes", "14",
-			"--gpus-per-node", "8",
-			"--speedup", "100000", "--interval", "4h", "--budget", "3", "--id", "s", "--json"})
+		cmd.SetArgs([]string{"--server", l.Addr().String(), "--trace", "sample", "--to", "2017-10-09T08:00:00Z",
+			"--nodes", "14", "--gpus-per-node", "8", "--speedup", "100000", "--interval", "4h", "--budget", "3", "--id",
+			"s", "--json"})
 		cmd.SetOut(&out)
 		cmd.SetErr(&log)
 		done <- cmd.ExecuteContext(t.Context())
 	}()
-	clitest.Eventually(t, log.String, "revision 1 in force")
-	time.Sleep(150 * time.Millisecond) // some hours of events
-	if err := serve.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = serve.Wait()
 	clitest.Eventually(t, log.String, "no connection")
-	_, _ = clitest.ServeProcess(t, dir, address)
+	_, again := clitest.ServeProcess(t, dir, "127.0.0.1:0")
+	r.to.Store(&again)
 	if err := <-done; err != nil {
 		t.Fatalf("%v\n%s", err, log.String())
 	}
@@ -278,7 +325,7 @@ func TestEmulationOutlivesTheService(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := (&cli.ConnectFlags{Server: address}).Dial()
+	conn, err := (&cli.ConnectFlags{Server: again}).Dial()
 	if err != nil {
 		t.Fatal(err)
 	}

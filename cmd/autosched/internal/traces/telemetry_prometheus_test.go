@@ -57,7 +57,7 @@ func TestRealPrometheus(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Wait() }) // the test's context has ended by then
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if answer, err := http.Get("http://" + address + "/-/ready"); err == nil {
 			answer.Body.Close()
 			if answer.StatusCode == http.StatusOK {

@@ -147,7 +147,7 @@ func TestCollectAcrossRestarts(t *testing.T) {
 	cmd.SetErr(&notes)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.ExecuteContext(t.Context()) }()
-	for until := time.Now().Add(20 * time.Second); !strings.Contains(must("telemetry", "show", "prod"), "n1"); {
+	for until := time.Now().Add(2 * time.Minute); !strings.Contains(must("telemetry", "show", "prod"), "n1"); {
 		if time.Now().After(until) {
 			t.Fatal("nothing arrives")
 		}

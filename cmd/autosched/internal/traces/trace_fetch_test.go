@@ -144,7 +144,7 @@ func TestTraceFetchRefuses(t *testing.T) {
 
 // An interrupted fetch goes on where it stopped.
 func TestTraceFetchInterrupted(t *testing.T) {
-	file := archiveOf(t, "cluster_job_log")
+	file, out := archiveOf(t, "cluster_job_log"), filepath.Join(t.TempDir(), "p.json.gz")
 	ctx, cancel := context.WithCancel(t.Context())
 	var ranges []string
 	url, _ := clitest.ServeFile(t, file, func(n int32, w http.ResponseWriter, r *http.Request) bool {
@@ -155,12 +155,15 @@ func TestTraceFetchInterrupted(t *testing.T) {
 		w.Header().Set("Content-Length", fmt.Sprint(len(file)))
 		w.Write(file[:100_000])
 		w.(http.Flusher).Flush()
-		time.Sleep(50 * time.Millisecond) // until it has arrived
+		for size := int64(0); size < 100_000 && r.Context().Err() == nil; time.Sleep(time.Millisecond) {
+			if part, err := os.Stat(out + ".part"); err == nil {
+				size = part.Size()
+			}
+		}
 		cancel()
 		<-r.Context().Done()
 		return true
 	})
-	out := filepath.Join(t.TempDir(), "p.json.gz")
 	var notices bytes.Buffer
 	cmd := newTraceCmd()
 	cmd.SetArgs([]string{"fetch", "philly", "--url", url, "--out", out})

@@ -76,7 +76,7 @@ func TestFindingsInTheService(t *testing.T) {
 	listed := func(want string) string {
 		t.Helper()
 		out := ""
-		for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 			out = must("scheduler", "findings", "list", "prod", "--rule", "idle_allocation")
 			if regexp.MustCompile(want).MatchString(out) {
 				return out
@@ -214,7 +214,7 @@ rules:
 			&pb.JobDetails{JobId: "8", MilliGpus: 1000})
 		want := regexp.MustCompile(`failed +user/ann +\S+ +2\.0 +` + c.cost + ` `)
 		out := ""
-		for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 			if out = must("scheduler", "findings", "list", "prod"); want.MatchString(out) {
 				break
 			}
@@ -286,7 +286,7 @@ func TestStragglerInTheService(t *testing.T) {
 	must("telemetry", "import", "prod", steps(4, 20))
 	out := ""
 	want := regexp.MustCompile(`straggler +worker/7/2 +open `)
-	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		if out = must("scheduler", "findings", "list", "prod"); want.MatchString(out) {
 			break
 		}
@@ -336,7 +336,7 @@ func TestJobsOfGPUsInTheService(t *testing.T) {
 	}
 	must("telemetry", "import", "prod", path)
 	out := ""
-	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		if out = must("scheduler", "findings", "list", "prod"); strings.Contains(out, "job/7") {
 			break
 		}
@@ -379,7 +379,7 @@ func TestOutOfMemoryInTheService(t *testing.T) {
 		address, _ = clitest.StartServe(t, dir)
 		sample(20*time.Minute, 40*time.Minute, 0)
 		out, closed := "", regexp.MustCompile(`(?m)^([0-9a-f]{16}) .*memory_pressure +gpu/n1:0 +closed `)
-		for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 			if out = must("scheduler", "findings", "list", "prod"); closed.MatchString(out) {
 				break
 			}
