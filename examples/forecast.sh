@@ -9,5 +9,4 @@ mkdir -p "$out"
 "$autosched" trace stats sample --nodes 20 --gpus-per-node 8 --plot "$out/sample.html"
 "$autosched" forecast eval --trace sample --from 2017-10-11 --to 2017-10-12 --methods all
 "$autosched" forecast durations train --trace sample --out "$out/durations.model" --replace
-"$autosched" forecast durations explain --model "$out/durations.model"
 "$autosched" forecast futures --trace sample --at 2017-10-11T12:00:00Z --out "$out/futures"

@@ -190,7 +190,7 @@ func TestCompletion(t *testing.T) {
 		{"simulate --scheduler tiresias --preset ladder-7", "ladder-7200x6"},
 		{"trace stats --format p", "philly-json"},
 		{"telemetry validate --format pr", "prometheus"},
-		{"explain show --as h", "html"},
+		{"explain show --as d", "dot"},
 		{"scheduler register --mode a", "auto"},
 		{"scheduler spaces l", "lucid"},
 		{"help tr", "trace"},

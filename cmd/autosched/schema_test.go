@@ -154,7 +154,6 @@ func TestJSONHasASchema(t *testing.T) {
 		{"explain dataset", small + " --segment 3h --configs 4 --out " + file("r.csv", "") + " --tiers-out " +
 			file("t.json", ""), "causal-dataset", false},
 		{"forecast durations train", "--trace sample --to 2017-10-10 --out " + model, "duration-model", false},
-		{"forecast durations explain", "--model " + model, "duration-explanation", false},
 		{"forecast durations eval", "--trace sample --model " + model, "duration-evaluation", false},
 		{"forecast eval", "--trace sample --from 2017-10-11T10:00:00Z --to 2017-10-11T12:00:00Z --futures 5 " +
 			"--methods repeat", "forecast", false},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -16,65 +15,43 @@ const (
 	near          = 24 // neighbours in submission looked at each way
 )
 
-// Part of a row that a feature belongs to.
-type Part string
-
-// The parts of a row. Of the paper's Table 2 they leave out everybody's latest submissions and
-// ends.
-const (
-	TheJob     Part = "job"        // the job asked about
-	TenantPast Part = "tenant"     // recent jobs of its tenant
-	BatchPast  Part = "batch"      // its batch
-	Near       Part = "near"       // its neighbours in submission
-	Recurrence Part = "recurrence" // its key, its user, similar jobs
-	Survival   Part = "survival"   // estimates of the class from all these
-)
-
-// A Feature is a column of a row.
-type Feature struct {
-	Name string
-	Part Part
-}
-
-// Features are the columns of a row, in order. Lengths of time are ln(1 +
-// seconds).
-var Features = func() (out []Feature) {
-	add := func(p Part, names ...string) {
-		for _, n := range names {
-			out = append(out, Feature{n, p})
-		}
-	}
-	each := func(p Part, n int, format string, names ...string) {
+// Features are the columns of a row, in order: the job, its tenant's past, its batch, its
+// neighbours in submission, the recurrence of its key, user and width, and estimates of the
+// class from all these (survival). Of the paper's Table 2 they leave out everybody's latest
+// submissions and ends. Lengths of time are ln(1 + seconds).
+var Features = func() (out []string) {
+	add := func(names ...string) { out = append(out, names...) }
+	each := func(n int, format string, names ...string) {
 		for i := 1; i <= n; i++ {
 			for _, name := range names {
-				add(p, fmt.Sprintf(format, i)+name)
+				add(fmt.Sprintf(format, i) + name)
 			}
 		}
 	}
-	add(TheJob, "ran", "since_submit", "gpus")
-	add(TenantPast, "tenant_gap")
-	each(TenantPast, tenantEnds, "tenant_end%d_", "ago", "ran", "gpus")
-	each(TenantPast, tenantBatches, "tenant_batch%d_", "age", "size", "ran", "ended")
-	add(BatchPast, "batch_age", "batch_size", "batch_place", "batch_ended", "batch_mean_ran", "batch_spread",
+	add("ran", "since_submit", "gpus")
+	add("tenant_gap")
+	each(tenantEnds, "tenant_end%d_", "ago", "ran", "gpus")
+	each(tenantBatches, "tenant_batch%d_", "age", "size", "ran", "ended")
+	add("batch_age", "batch_size", "batch_place", "batch_ended", "batch_mean_ran", "batch_spread",
 		"batch_last_ran", "batch_last_ago",
 		"batch_first_ran", "batch_first_ended", "batch_pace")
 	for _, way := range []string{"before", "after"} {
-		each(Near, showNear, way+"%d_", "gap", "ran", "same_gpus", "ended")
-		each(Near, showEnded, way+"_ended%d_", "ran", "gap")
+		each(showNear, way+"%d_", "gap", "ran", "same_gpus", "ended")
+		each(showEnded, way+"_ended%d_", "ran", "gap")
 	}
 	for _, g := range []string{"key", "user"} {
-		add(Recurrence, g+"_size", g+"_ended", g+"_mean_ran", g+"_last_ran")
+		add(g+"_size", g+"_ended", g+"_mean_ran", g+"_last_ran")
 	}
-	add(Recurrence, similarFeature)
+	add(similarFeature)
 	for _, g := range []string{"near", "tenant", "batches", "width"} {
 		for c := range Classes {
-			add(Survival, fmt.Sprintf("%s_p%d", g, c))
+			add(fmt.Sprintf("%s_p%d", g, c))
 		}
 	}
-	add(Survival, "near_weight")
+	add("near_weight")
 	for _, g := range []string{"key", "kind"} {
 		for c := range Classes {
-			add(Survival, fmt.Sprintf("%s_p%d", g, c))
+			add(fmt.Sprintf("%s_p%d", g, c))
 		}
 	}
 	return out
@@ -86,18 +63,10 @@ const (
 	keyFeature     = "key_p0" // the first of Classes
 )
 
-// IsSpan says whether a feature is a length of time, as ln(1 + seconds).
-func IsSpan(name string) bool {
-	return slices.ContainsFunc([]string{"ran", "age", "ago", "gap", "since_submit", "batch_place"},
-		func(end string) bool { return strings.HasSuffix(name, end) })
-}
-
 // column finds a feature by name.
 func column(name string) int {
-	for i, f := range Features {
-		if f.Name == name {
-			return i
-		}
+	if i := slices.Index(Features, name); i >= 0 {
+		return i
 	}
 	panic("durations: no feature is called " + name)
 }

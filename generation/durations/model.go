@@ -3,14 +3,12 @@ package durations
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"time"
 
@@ -32,16 +30,10 @@ type Header struct {
 	Scores   map[string]Score `json:"scores"`
 	Bounds   []float64        `json:"class_bounds_s"`
 	Features []string         `json:"features"`
-	// Typical is the median of each feature in the lessons; Importance its share
-	// of the gain of all splits.
-	Typical    []float64 `json:"typical"`
-	Importance []float64 `json:"importance"`
-	Seed       uint64    `json:"seed"`
+	Seed     uint64           `json:"seed"`
 	// KeyShare is how much of a prediction is the survival estimate of the job's
 	// key, where it has one; the rest is the trees'.
 	KeyShare float64 `json:"key_share"`
-	// Parent is accepted and ignored.
-	Parent string `json:"parent,omitempty"`
 }
 
 // Window is jobs of a trace by submission, both ends included.
@@ -97,7 +89,7 @@ func newModel(text []byte) (*Model, error) {
 	}
 	m := &Model{text: text, served: served}
 	for _, name := range served.Names() {
-		c := slices.IndexFunc(Features, func(f Feature) bool { return f.Name == name })
+		c := slices.Index(Features, name)
 		if c < 0 {
 			return nil, fmt.Errorf("feature_names: %q is no feature; train it anew with "+
 				"'autosched forecast durations train'", name)
@@ -126,7 +118,8 @@ func (m *Model) Write(w io.Writer) error {
 }
 
 // ReadModel reads the output of Write, or a bare LightGBM text of which the
-// feature_names are among Features. The error names the fault.
+// feature_names are among Features. Fields of the header that it does not know are
+// ignored. The error names the fault.
 func ReadModel(r io.Reader) (*Model, error) {
 	br := bufio.NewReader(io.LimitReader(r, maxModel+1))
 	var head Header
@@ -137,9 +130,7 @@ func ReadModel(r io.Reader) (*Model, error) {
 		if err != nil {
 			return nil, errors.New("durations: the header is cut short")
 		}
-		d := json.NewDecoder(bytes.NewReader(line))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&head); err != nil {
+		if err := json.Unmarshal(line, &head); err != nil {
 			return nil, fmt.Errorf("durations: header: %w", err)
 		}
 		if head.Format != headerFormat {
@@ -172,78 +163,7 @@ func ReadModel(r io.Reader) (*Model, error) {
 			head.Bounds, m.Bounds)
 	case !(head.KeyShare >= 0 && head.KeyShare <= 1):
 		return nil, fmt.Errorf("durations: header: key_share: %g is not between 0 and 1", head.KeyShare)
-	case len(head.Typical) != len(m.Features) || len(head.Importance) != len(m.Features):
-		return nil, errors.New("durations: header: typical, importance: do not have a number for each feature")
 	}
 	m.Header = head
 	return m, nil
-}
-
-// Weight is a feature with its share of the importance.
-type Weight struct {
-	Feature string  `json:"feature"`
-	Part    Part    `json:"part"`
-	Share   float64 `json:"share"`
-}
-
-// Weights are the features, the most important first. Empty for a model that does
-// not tell.
-func (m *Model) Weights() []Weight {
-	var out []Weight
-	for k, share := range m.Importance {
-		out = append(out, Weight{m.Features[k], Features[m.columns[k]].Part, share})
-	}
-	slices.SortStableFunc(out, func(a, b Weight) int {
-		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Feature, b.Feature))
-	})
-	return out
-}
-
-// Reason is a feature of a job with its effect in the model.
-type Reason struct {
-	Feature string  `json:"feature"`
-	Part    Part    `json:"part"`
-	Value   float64 `json:"value"` // a NaN is left out
-	Missing bool    `json:"missing,omitempty"`
-	Typical float64 `json:"typical"`
-	// Effect is how much of the predicted class's probability would be lost if
-	// the feature were typical.
-	Effect float64 `json:"effect"`
-}
-
-// Explain says which features of a row make its predicted class likelier than it
-// would be if they were typical, one at a time, the largest effect first.
-func (m *Model) Explain(row []float64) (p [Classes]float64, reasons []Reason, err error) {
-	if len(m.Typical) != len(m.columns) {
-		return p, nil, errors.New("durations: the model does not say what is typical: it has no header")
-	}
-	s := &server{model: m}
-	s.Probabilities(p[:], row)
-	best := argmax(p[:])
-	changed := slices.Clone(row)
-	var other [Classes]float64
-	for k, c := range m.columns {
-		if row[c] == m.Typical[k] {
-			continue
-		}
-		changed[c] = m.Typical[k]
-		// Outrun classes stay so.
-		s.row = chosen(s.row, changed, m.columns)
-		if err := m.served.Predict(s.row, other[:]); err != nil {
-			return p, nil, err
-		}
-		hedge(other[:], changed, m.KeyShare)
-		mask(other[:], row[ranColumn])
-		changed[c] = row[c]
-		r := Reason{Feature: m.Features[k], Part: Features[c].Part, Value: row[c], Typical: m.Typical[k],
-			Effect: p[best] - other[best]}
-		if r.Value != r.Value {
-			r.Value, r.Missing = 0, true
-		}
-		reasons = append(reasons, r)
-	}
-	slices.SortStableFunc(reasons, func(a, b Reason) int {
-		return cmp.Or(cmp.Compare(math.Abs(b.Effect), math.Abs(a.Effect)), cmp.Compare(a.Feature, b.Feature))
-	})
-	return p, reasons, nil
 }

@@ -97,22 +97,18 @@ func TestModelFile(t *testing.T) {
 		}
 	}
 	head, text, _ := bytes.Cut(file.Bytes(), []byte("\n"))
-	bare, err := ReadModel(bytes.NewReader(text))
-	if err != nil {
+	if _, err := ReadModel(bytes.NewReader(text)); err != nil {
 		t.Fatalf("a bare LightGBM text: %v", err)
 	}
-	if _, _, err := bare.Explain(row); err == nil {
-		t.Error("a model without a header explains")
-	}
-	parent := strings.Replace(string(head), "{", `{"parent":"0123456789abcdef",`, 1)
-	if _, err := ReadModel(strings.NewReader(parent + "\n" + string(text))); err != nil {
-		t.Errorf("a header with a parent: %v", err)
+	more := strings.Replace(string(head), "{", `{"parent":"0123456789abcdef","typical":[1],`, 1)
+	if _, err := ReadModel(strings.NewReader(more + "\n" + string(text))); err != nil {
+		t.Errorf("a header with other fields: %v", err)
 	}
 	for _, tt := range []struct{ name, file, want string }{
 		{"empty", "", "model"},
 		{"cut header", string(head[:100]), "cut short"},
 		{"another header", `{"format":"x"}` + "\n" + string(text), "format"},
-		{"an unknown field", `{"formats":"x"}` + "\n" + string(text), "formats"},
+		{"no format", `{"formats":"x"}` + "\n" + string(text), `format: ""`},
 		{"a changed model", string(head) + "\n" + strings.Replace(string(text), "leaf_value=", "leaf_value=1", 1), ""},
 		{"a cut model", string(head) + "\n" + string(text[:len(text)/2]), "model"},
 		{"a strange feature", strings.Replace(string(text), "near_p0", "weather", 1), `"weather" is no feature; train it anew`},
@@ -122,42 +118,6 @@ func TestModelFile(t *testing.T) {
 		if _, err := ReadModel(strings.NewReader(tt.file)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want one that says %q", tt.name, err, tt.want)
 		}
-	}
-}
-
-func TestExplain(t *testing.T) {
-	history, m := example(t)
-	sum := 0.
-	for i, w := range m.Weights() {
-		sum += w.Share
-		if i > 0 && w.Share > m.Weights()[i-1].Share {
-			t.Error("weights are not in order")
-		}
-	}
-	if math.Abs(sum-1) > 1e-9 {
-		t.Errorf("shares of the importance add up to %g", sum)
-	}
-	tr, err := NewTracker(history)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := len(history) - 1
-	tr.Advance(history[i].Submit)
-	row := make([]float64, len(Features))
-	tr.Row(row, i)
-	before := fmt.Sprint(row)
-	p, reasons, err := m.Explain(row)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if fmt.Sprint(row) != before {
-		t.Error("explaining changed the row")
-	}
-	if argmax(p[:]) != ClassOf(15*time.Minute) {
-		t.Errorf("probabilities %v of a job of 15 min", p)
-	}
-	if len(reasons) < 5 || reasons[0].Effect <= 0 {
-		t.Errorf("reasons %+v", reasons)
 	}
 }
 

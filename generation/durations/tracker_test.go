@@ -31,7 +31,7 @@ func rowAt(t testing.TB, history []Record, i int, at time.Duration) map[string]f
 	tr.Row(dst, i)
 	out := map[string]float64{}
 	for c, f := range Features {
-		out[f.Name] = dst[c]
+		out[f] = dst[c]
 	}
 	return out
 }
@@ -128,10 +128,10 @@ func TestCausal(t *testing.T) {
 		part.Row(b, i)
 		for c, f := range Features {
 			if a[c] != b[c] && !(math.IsNaN(a[c]) && math.IsNaN(b[c])) {
-				t.Fatalf("%s is %g, and %g to one who does not know the future", f.Name, a[c], b[c])
+				t.Fatalf("%s is %g, and %g to one who does not know the future", f, a[c], b[c])
 			}
 			if math.IsInf(a[c], 0) {
-				t.Fatalf("%s is infinite", f.Name)
+				t.Fatalf("%s is infinite", f)
 			}
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/autosched/autosched/internal/trees"
@@ -142,7 +141,7 @@ func train(ctx context.Context, history []Record, zero time.Time, trace string, 
 func finish(b *trees.Model, columns []int, lessons *Examples) (*Model, error) {
 	names := make([]string, len(columns))
 	for k, c := range columns {
-		names[k] = Features[c].Name
+		names[k] = Features[c]
 	}
 	var text bytes.Buffer
 	if err := b.WriteLightGBM(&text, names); err != nil {
@@ -153,31 +152,6 @@ func finish(b *trees.Model, columns []int, lessons *Examples) (*Model, error) {
 		return nil, fmt.Errorf("durations: %w", err)
 	}
 	m.Lessons, m.KeyShare = lessons.Len(), shareFor(columns)
-	gain, _ := b.Importance()
-	sum := 0.
-	for _, g := range gain {
-		sum += g
-	}
-	m.Importance = make([]float64, len(gain))
-	for k, g := range gain {
-		if sum > 0 {
-			m.Importance[k] = g / sum
-		}
-	}
-	m.Typical = make([]float64, len(columns))
-	values := make([]float64, 0, lessons.Len())
-	for k, c := range columns {
-		values = values[:0]
-		for i := range lessons.X.Rows {
-			if v := lessons.X.Row(i)[c]; !math.IsNaN(v) {
-				values = append(values, v)
-			}
-		}
-		if len(values) > 0 {
-			slices.Sort(values)
-			m.Typical[k] = values[len(values)/2]
-		}
-	}
 	return m, nil
 }
 

@@ -48,10 +48,6 @@ func TestPredictTrainExplain(t *testing.T) {
 	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("trained again, the file differs (%v)", err)
 	}
-	if out, _ = predict(t, 0, "explain", "--model", file); !strings.Contains(out, trained.Version) ||
-		!strings.Contains(out, "SHARE OF THE GAIN") {
-		t.Errorf("explain says\n%s", out)
-	}
 	if out, _ = predict(t, 0, "eval", "--trace", "sample", "--model",
 		file, "--json"); !strings.Contains(out, `"model `+trained.Version) {
 		t.Errorf("eval of the model says\n%s", out)
@@ -59,7 +55,7 @@ func TestPredictTrainExplain(t *testing.T) {
 	if err := os.WriteFile(file, before[:len(before)-2000], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, errs := predict(t, 1, "explain", "--model", file); !strings.Contains(errs, file) {
+	if _, errs := predict(t, 1, "eval", "--trace", "sample", "--model", file); !strings.Contains(errs, file) {
 		t.Errorf("a cut model: %s", errs)
 	}
 	if _, errs := predict(t, 1, "train", "--trace", "sample", "--out", file); !strings.Contains(errs, "--replace") {
@@ -106,8 +102,6 @@ func TestPredictMisuse(t *testing.T) {
 		{"no submission", []string{"eval", "--trace", "sample", "--from", "2030-01-01"}},
 		{"learns another", []string{"eval", "--trace", "sample", "--model", "x", "--train-share", ".5"}},
 		{"--out is missing", []string{"train", "--trace", "sample"}},
-		{"--model", []string{"explain"}},
-		{"--job is missing", []string{"explain", "--trace", "sample", "--at", "5"}},
 		{"--workers", []string{"train", "--trace", "sample", "--out", "x", "--workers", "-1"}},
 	} {
 		if _, errs := predict(t, 2, tt.args...); !strings.Contains(errs, tt.want) {
