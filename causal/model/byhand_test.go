@@ -1,8 +1,6 @@
 package model
 
 import (
-	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -215,114 +213,5 @@ func TestDoHiddenCause(t *testing.T) {
 	// Setting m2 does not use that edge.
 	if got, err = m.Do("cost", p, []Setting{{"m2", 0}}); err != nil || !got.Identified {
 		t.Errorf("%+v, %v", got, err)
-	}
-}
-
-// TestCounterfactualByHand checks that residuals of 1, 2 and -7 are kept.
-func TestCounterfactualByHand(t *testing.T) {
-	m := byHand(t, nil)
-	measured := Point{0, 0, 1, 0, 2, 9, 112}
-	got, err := m.Counterfactual(measured, []Setting{{"a", 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []float64{0, 1, 1, 0, 4, 17, 140} {
-		close(t, m.name(i), got[i], want)
-	}
-	if !slices.Equal(measured, Point{0, 0, 1, 0, 2, 9, 112}) {
-		t.Errorf("the measured run has changed: %v", measured)
-	}
-	measured[handM2] = math.NaN()
-	if _, err := m.Counterfactual(measured, nil); err == nil || !strings.Contains(err.Error(), "m2") {
-		t.Errorf("a metric that was not measured: %v", err)
-	}
-}
-
-// TestCompareByHand checks that in a linear model a share is the coefficient times the
-// difference, in any order, and the sum of its paths.
-func TestCompareByHand(t *testing.T) {
-	m := byHand(t, nil)
-	a, b := handRow(2, 1, 1, 1), handRow(0, 0, 0, 0)
-	a[handCost] += 3
-	c, err := m.Compare("cost", a, b, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	close(t, "predicted a", c.PredictedA, 191)
-	close(t, "predicted b", c.PredictedB, 100)
-	close(t, "unexplained", c.Unexplained, 3)
-	want := []struct {
-		column string
-		share  float64
-		via    map[string]float64
-	}{
-		{"a", 56, map[string]float64{"m1": 36, "cost": 20}},
-		{"load", 27, map[string]float64{"m1": 27}},
-		{"b", 8, map[string]float64{"m1": 9, "m2": -1}},
-		{"idle", 0, nil},
-	}
-	if len(c.Shares) != len(want) {
-		t.Fatalf("%d shares, want %d", len(c.Shares), len(want))
-	}
-	for i, w := range want {
-		s := c.Shares[i]
-		if s.Column != w.column {
-			t.Fatalf("share %d is of %s, want %s", i, s.Column, w.column)
-		}
-		close(t, w.column, s.Contribution, w.share)
-		if len(s.Via) != len(w.via) {
-			t.Errorf("%s: via %+v", w.column, s.Via)
-		}
-		for _, v := range s.Via {
-			close(t, w.column+" via "+v.Node, v.Contribution, w.via[v.Node])
-		}
-	}
-	same, err := m.Compare("cost", b, b, 1)
-	if err != nil || len(same.Shares) != 0 {
-		t.Errorf("equal runs: %+v, %v", same, err)
-	}
-}
-
-// TestShapleyByHand checks that each of two factors has half of their product's
-// difference. Six differences exceed the limit for all orders.
-func TestShapleyByHand(t *testing.T) {
-	x, y, cost := []float64{}, []float64{}, []float64{}
-	for i := range 40 {
-		u, v := float64(i%2), float64(i/2%2)
-		x, y, cost = append(x, u), append(y, v), append(cost, 50+4*u+12*u*v)
-	}
-	table, err := causal.NewTable(causal.Column{Name: "x", Values: x}, causal.Column{Name: "y", Values: y},
-		causal.Column{Name: "cost", Values: cost})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := fit(t, table, Structure{Tiers: []string{causal.TierConfig, causal.TierConfig, causal.TierObjective},
-		Parents: [][]int{2: {0, 1}}}, Options{})
-	c, err := m.Compare("cost", Point{1, 1, 66}, Point{0, 0, 50}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The ridge penalty changes results by up to one per cent.
-	for i, want := range []float64{4 + 6, 6} {
-		if s := c.Shares[i]; math.Abs(s.Contribution-want) > .16 {
-			t.Errorf("%s contributes %g, want %g", s.Column, s.Contribution, want)
-		}
-	}
-}
-
-func TestOrders(t *testing.T) {
-	for n, want := range map[int]int{0: 1, 1: 1, 3: 6, 5: 120, 6: permutations} {
-		got := orders(n, 1)
-		if len(got) != want {
-			t.Errorf("%d orders of %d, want %d", len(got), n, want)
-		}
-		for _, o := range got {
-			sorted := slices.Sorted(slices.Values(o))
-			for i, v := range sorted {
-				if i != v || len(sorted) != n {
-					t.Fatalf("%v is no order of %d", o, n)
-				}
-			}
-		}
 	}
 }

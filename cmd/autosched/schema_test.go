@@ -149,8 +149,6 @@ func TestJSONHasASchema(t *testing.T) {
 		{"explain show", graph, "", false},
 		{"explain effects", "--boosted=false --data " + data + " --tiers " + tiers, "causal-effects", false},
 		{"explain whatif", "--boosted=false --set queues=2 --data " + data + " --tiers " + tiers, "what-if", false},
-		{"explain compare", "--boosted=false --a 1 --b 2 --data " + data + " --tiers " + tiers,
-			"causal-comparison", false},
 		{"explain dataset", small + " --segment 3h --configs 4 --out " + file("r.csv", "") + " --tiers-out " +
 			file("t.json", ""), "causal-dataset", false},
 		{"forecast durations train", "--trace sample --to 2017-10-10 --out " + model, "duration-model", false},

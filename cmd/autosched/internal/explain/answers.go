@@ -186,19 +186,10 @@ type whatIf struct {
 	// Base are the context and configuration before.
 	Base    map[string]string `json:"base"`
 	Answers []model.Answer    `json:"answers"`
-	// Counterfactual is the outcome of a run of the data under other settings, with all that is not modelled
-	// unchanged: present with a row and settings of config and context only.
-	Counterfactual []counterfactual `json:"counterfactual,omitempty"`
-	Notes          []string         `json:"notes,omitempty"`
+	Notes   []string          `json:"notes,omitempty"`
 
 	point    model.Point // before
 	settings []model.Setting
-}
-
-type counterfactual struct {
-	Variable  string  `json:"variable"`
-	Data      float64 `json:"data"`
-	WouldHave float64 `json:"would_have_been"`
 }
 
 // whatIfOptions are the flags of causal whatif.
@@ -225,8 +216,6 @@ Setting a metric cuts what causes it. Where a hidden cause may account for what
 the metric does next, the data cannot decide: the answer is marked as not
 identified, and its interval covers both cases.
 
-With --at-row and only config or context set there is also the counterfactual: that run
-with the change, keeping what the model does not explain of it.
 The interval is that of one measurement at the new point, 90 %; of a metric that
 is set, that of the mean.`,
 		Example: `  autosched explain whatif --data runs.csv --tiers tiers.json --set queues=3 --set order=submit
@@ -281,7 +270,7 @@ func (o *whatIfOptions) run(cmd *cobra.Command) (*learnt, *whatIf, error) {
 		point[l.table.Index(b.Column)] = b.Value
 	}
 	w := &whatIf{
-		Model: l.head("before and after are predicted; data are as in the rows"), At: where,
+		Model: l.head("predicted"), At: where,
 		Set: map[string]string{}, Base: map[string]string{}, point: point, settings: settings,
 	}
 	for _, s := range settings {
@@ -301,11 +290,7 @@ func (o *whatIfOptions) run(cmd *cobra.Command) (*learnt, *whatIf, error) {
 		}
 		w.Answers = append(w.Answers, a)
 	}
-	chosen := !slices.ContainsFunc(settings, func(s model.Setting) bool { return !slices.Contains(inputs, s.Column) })
-	if o.given("at-row") && chosen && len(bases) == 0 {
-		w.Counterfactual, err = l.counterfactual(point, settings)
-	}
-	return l, w, err
+	return l, w, nil
 }
 
 // start returns the point before, and how to call it.
@@ -338,22 +323,8 @@ func (l *learnt) beyond(settings []model.Setting) []string {
 	return out
 }
 
-// counterfactual has the metrics and objectives of a run under other settings.
-func (l *learnt) counterfactual(p model.Point, settings []model.Setting) ([]counterfactual, error) {
-	got, err := l.Counterfactual(p, settings)
-	if err != nil {
-		return nil, err
-	}
-	var out []counterfactual
-	for _, name := range append(l.Metrics(), l.objectives...) {
-		i := l.table.Index(name)
-		out = append(out, counterfactual{name, p[i], got[i]})
-	}
-	return out, nil
-}
-
 func (l *learnt) printWhatIf(w io.Writer, x *whatIf) error {
-	if err := l.print(w, "What is called predicted was not measured; data are the rows'."); err != nil {
+	if err := l.print(w, effectNumbers); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "At %s:\n", x.At)
@@ -394,140 +365,6 @@ func (l *learnt) printWhatIf(w io.Writer, x *whatIf) error {
 		for _, m := range a.Moves {
 			fmt.Fprintf(t, "%s\t%s\t%s\n", m.Metric, short(m.Before), short(m.After))
 		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
-	}
-	if len(x.Counterfactual) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	t = cli.NewTable(w, "THAT VERY RUN\tDATA\tWOULD HAVE BEEN (PREDICTED)")
-	for _, c := range x.Counterfactual {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", c.Variable, short(c.Data), short(c.WouldHave))
-	}
-	return t.Flush()
-}
-
-// compareOptions are the flags of causal compare.
-type compareOptions struct {
-	model modelFlags
-	a, b  int
-	given func(flag string) bool
-}
-
-// comparison is the result of explain compare.
-type comparison struct {
-	Model       modelJSON          `json:"model"`
-	A           int                `json:"row_a"`
-	B           int                `json:"row_b"`
-	Comparisons []model.Comparison `json:"comparisons"`
-}
-
-func newCausalCompareCmd() *cobra.Command {
-	var o compareOptions
-	cmd := &cobra.Command{
-		Use:   "compare --data FILE.csv --tiers FILE.json --a ROW --b ROW",
-		Short: "Explain why two runs differ",
-		Long: `Learns the performance model and shares the difference of an objective between
-two runs of the data out to what differs between their configurations and
-workloads: each difference is substituted after the others in every order (200
-orders for more than five) and what it adds is averaged (Shapley). The shares sum
-up to the difference as predicted; what the model does not see is unexplained.
-
-Each share is split by what the column acts on first in the graph; "itself" is an
-effect past all metrics.`,
-		Example: `  autosched explain compare --data runs.csv --tiers tiers.json --a 17 --b 42
-  autosched explain compare --data runs.csv --tiers tiers.json --a 17 --b 42 --column avg_jct_over_incumbent --json`,
-		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			l, c, err := o.run(cmd)
-			if err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.model.json, "causal-comparison/v1", c,
-				func(w io.Writer) error { return l.printComparison(w, c) })
-		},
-	}
-	o.model.add(cmd)
-	o.given = cmd.Flags().Changed
-	cmd.Flags().IntVar(&o.a, "a", 0, "row of the data, the first is 1 (required)")
-	cmd.Flags().IntVar(&o.b, "b", 0, "row to compare it with (required)")
-	return cmd
-}
-
-func (o *compareOptions) check() error {
-	if !o.given("a") || !o.given("b") {
-		return cli.Usage(errors.New("--a and --b name the two rows of the data to compare; the first row is 1"))
-	}
-	if o.a == o.b {
-		return cli.Usage(fmt.Errorf("--a and --b are both row %d: name two", o.a))
-	}
-	return nil
-}
-
-func (o *compareOptions) run(cmd *cobra.Command) (*learnt, *comparison, error) {
-	l, err := o.model.learn(cmd)
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := l.row("a", o.a)
-	if err != nil {
-		return nil, nil, err
-	}
-	q, err := l.row("b", o.b)
-	if err != nil {
-		return nil, nil, err
-	}
-	c := &comparison{Model: l.head("a and b are as in the rows, all else is predicted"), A: o.a, B: o.b}
-	for _, objective := range l.objectives {
-		x, err := l.Compare(objective, p, q, o.model.seed)
-		if err != nil {
-			return nil, nil, err
-		}
-		c.Comparisons = append(c.Comparisons, x)
-	}
-	return l, c, nil
-}
-
-func (l *learnt) printComparison(w io.Writer, x *comparison) error {
-	if err := l.print(w, "What is called predicted was not measured; data are the rows'."); err != nil {
-		return err
-	}
-	for i, c := range x.Comparisons {
-		if i > 0 {
-			fmt.Fprintln(w)
-		}
-		t := cli.NewTable(w, "")
-		fmt.Fprintf(t, "%s\tROW %d\tROW %d\tDIFFERENCE\n", strings.ToUpper(c.Objective), x.A, x.B)
-		fmt.Fprintf(t, "data\t%s\t%s\t%s\n", short(c.A), short(c.B), signed(c.A-c.B))
-		fmt.Fprintf(t, "predicted\t%s\t%s\t%s\n",
-			short(c.PredictedA), short(c.PredictedB), signed(c.PredictedA-c.PredictedB))
-		if err := t.Flush(); err != nil {
-			return err
-		}
-		fmt.Fprintln(w)
-		t = cli.NewTable(w, "")
-		fmt.Fprintf(t, "BECAUSE OF\tROW %d\tROW %d\tADDS (PREDICTED)\tBY WAY OF\n", x.A, x.B)
-		for _, s := range c.Shares {
-			var ways []string
-			for _, v := range s.Via {
-				node := v.Node
-				if node == c.Objective {
-					node = "itself"
-				}
-				ways = append(ways, node+" "+signed(v.Contribution))
-			}
-			if ways == nil {
-				ways = []string{"no way in the graph"}
-			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", s.Column, l.Text(s.Column, s.A), l.Text(s.Column, s.B),
-				signed(s.Contribution), strings.Join(ways, ", "))
-		}
-		fmt.Fprintf(t, "unexplained\t\t\t%s\t\n", signed(c.Unexplained))
 		if err := t.Flush(); err != nil {
 			return err
 		}

@@ -107,7 +107,7 @@ func TestCausalHostileTables(t *testing.T) {
 				t.Skip("seconds")
 			}
 			for _, args := range [][]string{{"learn"}, {"effects", "--boosted=false"}, {"whatif", "--set", "x=1",
-				"--boosted=false"}, {"compare", "--a", "1", "--b", "2", "--boosted=false"}} {
+				"--boosted=false"}} {
 				code, out, errs := clitest.Run(append([]string{"explain", args[0], "--data", tt.data, "--tiers",
 					tt.tiers},
 					args[1:]...)...)

@@ -29,14 +29,12 @@ parameters change which metrics, and which metrics change the objectives.
   autosched explain show graph.json
   autosched explain show graph.json --as dot | dot -Tsvg > graph.svg
 
-and a model that predicts: what parameters do, what setting one would do, why two
-runs differ.
+and a model that predicts: what parameters do, and what setting one would do.
 
   autosched explain effects --data runs.csv --tiers tiers.json
-  autosched explain whatif --data runs.csv --tiers tiers.json --set queues=3
-  autosched explain compare --data runs.csv --tiers tiers.json --a 17 --b 42`,
+  autosched explain whatif --data runs.csv --tiers tiers.json --set queues=3`,
 	}
-	cmd.AddCommand(newCausalCompareCmd(), newCausalDatasetCmd(), newCausalEffectsCmd(), newCausalLearnCmd(),
+	cmd.AddCommand(newCausalDatasetCmd(), newCausalEffectsCmd(), newCausalLearnCmd(),
 		newCausalShowCmd(), newCausalWhatIfCmd())
 	return cmd
 }
