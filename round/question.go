@@ -28,10 +28,12 @@ const (
 	// quieter is the size of a second cluster, in nodes of the cluster, on which the history is replayed too: changes
 	// lose in quiet weeks. crowded is a third one, for the range of the promise.
 	quieter, crowded = 1.3, .8
-	// little and unsure are said of a gain below the bar, and of one that is no larger than its standard error over the
-	// stretches.
+	// luck is the number of standard deviations of one replay's gain, as moved submissions cause them, that a gain has
+	// to exceed: what comes is one such draw.
+	luck = 2
+	// little and unsure are said of a gain below the bar, and of one within its doubt.
 	little = "gains too little"
-	unsure = "the parts of the history differ by more than it gains"
+	unsure = "the replays of the history differ by more than it gains"
 	// boundLevel is the confidence of the lower bound of the gain of a configuration that a search found.
 	boundLevel = .95
 )
@@ -102,7 +104,7 @@ type Compared struct {
 	// Verdict says why it is not adopted: "" if it is.
 	Verdict string
 	logs    []float64 // gain in each replay
-	err     float64   // standard error of Gain over the stretches
+	doubt   float64   // a gain that is no larger may be a loss
 	limits  []search.Limit
 	failed  bool        // it did not end within its budget of events
 	partial bool        // it was not replayed on the larger cluster
@@ -124,11 +126,12 @@ func Saved(gain float64) float64 { return 1 - math.Exp(-gain) }
 
 // Ask answers a question by the daily rule (docs/search.md#adoption): of the candidates, replayed on the last four
 // stretches of five days, each three times with submissions moved by up to ten minutes, on the cluster and on one of
-// 1.3 times the nodes, the one with the largest mean gain is adopted if that is more than 1 % and than its standard
-// error over the stretches, and if it keeps the constraints and breaks no guard. With less than ten days of history it
-// has to be more than 2 %; with less than five the configuration in force is kept. Of candidates that gain the same but
-// for noise, the one that changes the fewest parameters is taken. A configuration in force that breaks a constraint is
-// replaced by the best that keeps all.
+// 1.3 times the nodes, the one with the largest mean gain is adopted if that is more than 1 %, and on the cluster as it
+// is more than the gain's standard error over the stretches and than twice what moved submissions change of a single
+// replay's, and if it keeps the constraints and breaks no guard. With less than ten days of history it has to be more
+// than 2 %; with less than five the configuration in force is kept. Of candidates that gain the same but for noise, the
+// one that changes the fewest parameters is taken. A configuration in force that breaks a constraint is replaced by the
+// best that keeps all.
 func Ask(ctx context.Context, q Question) (Answer, error) {
 	out := Answer{Config: q.Incumbent}
 	first, all := q.History.first(), q.History.stretches()
@@ -429,26 +432,57 @@ func (a *asking) summarise(c *Compared) {
 	c.Low, c.High = math.Inf(1), math.Inf(-1)
 	whole := map[int][]float64{}
 	rest := c.logs
-	for _, f := range a.fields {
+	for n, f := range a.fields {
 		if len(rest) == 0 { // partial
 			break
 		}
 		groups := f.byStretch(rest)
+		if n == 0 {
+			c.doubt = f.doubt(rest)
+		}
 		rest = rest[len(f.runs):]
 		c.widen(groups)
 		for n, v := range groups {
 			whole[n] = append(whole[n], v...)
 		}
 	}
+	if c.Bound = -failed; len(whole) > 1 { // of one stretch nothing is known
+		mean, err := overStretches(whole)
+		c.Bound = mean - err*distuv.StudentsT{Sigma: 1, Nu: float64(len(whole) - 1)}.Quantile(boundLevel)
+	}
+}
+
+// overStretches is the mean of the means of stretches, and its standard error.
+func overStretches(groups map[int][]float64) (mean, err float64) {
 	var means []float64
-	for _, n := range slices.Sorted(maps.Keys(whole)) {
-		means = append(means, stats.Mean(whole[n]))
+	for _, n := range slices.Sorted(maps.Keys(groups)) {
+		means = append(means, stats.Mean(groups[n]))
 	}
-	if c.Bound = -failed; len(means) > 1 { // of one stretch nothing is known
-		n := float64(len(means))
-		c.err = stat.StdErr(stat.StdDev(means, nil), n)
-		c.Bound = stats.Mean(means) - c.err*distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(boundLevel)
+	if len(means) > 1 {
+		err = stat.StdErr(stat.StdDev(means, nil), float64(len(means)))
 	}
+	return stats.Mean(means), err
+}
+
+// doubt is the least gain that replays of a field tell from a loss: the standard error of theirs over the stretches, or
+// luck of a single replay.
+func (f *field) doubt(gains []float64) float64 {
+	_, err := overStretches(f.byStretch(gains))
+	squares, free := f.within(gains)
+	return max(err, luck*math.Sqrt(squares/max(1, free)))
+}
+
+// within is the sum of the squared deviations of values from the means of their stretches, and its degrees of freedom.
+func (f *field) within(values []float64) (squares, free float64) {
+	groups := f.byStretch(values)
+	for _, n := range slices.Sorted(maps.Keys(groups)) {
+		mean := stats.Mean(groups[n])
+		for _, v := range groups[n] {
+			squares += (v - mean) * (v - mean)
+		}
+		free += float64(len(groups[n]) - 1)
+	}
+	return squares, free
 }
 
 // counts is the gain of a candidate that counts.
@@ -484,7 +518,7 @@ func (a *asking) choose() {
 				100*max(0, Saved(c.Bound)), 100*boundLevel)
 		case c.counts() <= bar || c.partial && (must || len(c.Breaks) == 0):
 			c.Verdict = little
-		case c.Gain <= c.err && !must:
+		case c.Gain <= c.doubt && !must:
 			c.Verdict = unsure
 		case len(c.Breaks) > 0 && a.Guard >= 0 && !must:
 			c.Verdict = "guard: " + c.Breaks[0].String()
@@ -559,15 +593,8 @@ func (a *asking) noise(x, y *Compared) float64 {
 	}
 	squares, free, rest := 0.0, 0.0, differences
 	for _, f := range a.fields {
-		groups := f.byStretch(rest)
-		rest = rest[len(f.runs):]
-		for _, n := range slices.Sorted(maps.Keys(groups)) {
-			mean := stats.Mean(groups[n])
-			for _, d := range groups[n] {
-				squares += (d - mean) * (d - mean)
-			}
-			free += float64(len(groups[n]) - 1)
-		}
+		s, n := f.within(rest)
+		squares, free, rest = squares+s, free+n, rest[len(f.runs):]
 	}
 	return math.Sqrt(squares / max(1, free) / float64(len(differences)))
 }
@@ -665,7 +692,7 @@ func (a *asking) reason() string {
 	case b != nil:
 		text = fmt.Sprintf("The best (%s): expected %s %s. ", Source(b.Origin), a.change(b), days)
 		if b.Verdict == unsure {
-			text += "The parts differ by more than that, so it may as well be a loss."
+			text += "The replays differ by more than that, so it may as well be a loss."
 		} else {
 			text += fmt.Sprintf("A change has to gain more than %.0f %%.", 100*a.bar)
 		}

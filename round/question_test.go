@@ -24,8 +24,11 @@ import (
 
 var epoch = time.Unix(0, 0).UTC()
 
-// daysOf is a trace of some days with a crowd of short jobs every day, which one long job of all GPUs holds up.
-func daysOf(t *testing.T, days int) *workload.Workload {
+// daysOf is a trace of some days with crowds of short jobs every day, which one long job of all GPUs holds up.
+func daysOf(t *testing.T, days int) *workload.Workload { return crowdsOf(t, days, 12) }
+
+// crowdsOf is the same with crowds of some jobs: what the presets gain of large ones is no luck.
+func crowdsOf(t *testing.T, days, jobsOf int) *workload.Workload {
 	t.Helper()
 	draw := rng.Stream("question", 1)
 	var jobs []workload.Job
@@ -38,7 +41,7 @@ func daysOf(t *testing.T, days int) *workload.Workload {
 		for range 5 {
 			at += time.Duration(1+draw.IntN(60)) * time.Minute
 			add(at, time.Duration(2+draw.IntN(4))*time.Hour, 8, "long")
-			for range 12 {
+			for range jobsOf {
 				add(at+time.Duration(draw.IntN(3600))*time.Second, time.Duration(5+draw.IntN(50))*time.Minute,
 					1+draw.IntN(4),
 					"short")
@@ -242,7 +245,7 @@ func TestReasonNamesConstraints(t *testing.T) {
 
 // TestAnswerDoesNotDepend: on the number of workers, on results kept of other questions, nor on later jobs.
 func TestAnswerDoesNotDepend(t *testing.T) {
-	w := daysOf(t, 24)
+	w := crowdsOf(t, 24, 30)
 	kept := &Replays{}
 	want := ask(t, w, 21*day, nil)
 	if !want.Adopt && want.Refused == nil || want.Stretches != 4 || want.Jobs == 0 {
@@ -371,6 +374,12 @@ func TestRule(t *testing.T) {
 			[]Compared{{logs: []float64{.1, .1, -.04, -.04, .1, .1, -.04, -.04}}, {logs: even(.02)}}, 2, 0},
 		{"a guard, and within its standard error", leastGain, Compared{},
 			[]Compared{{logs: []float64{.1, .1, -.04, -.04, .1, .1, -.04, -.04}, Breaks: guard}}, 0, 0},
+		{"a gain on the larger cluster alone", leastGain, Compared{},
+			[]Compared{{logs: []float64{.1, .1, -.1, -.1, .1, .1, .1, .1}}, {logs: even(.02)}}, 2, 0},
+		{"a gain within the luck of one replay", leastGain, Compared{},
+			[]Compared{{logs: []float64{.06, .02, .06, .02, .06, .02, .06, .02}}, {logs: even(.02)}}, 2, 0},
+		{"luck on the larger cluster", leastGain, Compared{},
+			[]Compared{{logs: []float64{.04, .04, .04, .04, .06, .02, .06, .02}}, {logs: even(.02)}}, 1, 0},
 		{"found, and sure", leastGain, Compared{}, []Compared{{Found: true, logs: even(.02)}}, 1, 0},
 		{"found, and not sure", leastGain, Compared{},
 			[]Compared{{Found: true, logs: []float64{.1, .1, .02, .02, .1, .1, .02, .02}}, {logs: even(.011)}}, 2, 0},
@@ -513,7 +522,7 @@ func TestGuardsOfStretches(t *testing.T) {
 
 // TestRefusedGainsAreNamed: a change that breaks a guard is reported with its losers, and adopted if that is accepted.
 func TestRefusedGainsAreNamed(t *testing.T) {
-	w := daysOf(t, 21)
+	w := crowdsOf(t, 21, 30)
 	a := ask(t, w, 21*day, func(q *Question) { q.Guard = .001 })
 	r := a.Refused
 	if r == nil {
@@ -548,7 +557,7 @@ func TestRefusedGainsAreNamed(t *testing.T) {
 // TestGuardAndLosersAgree: the wait of a class of widths is one number, the mean over the jobs of all replays, in the
 // guard and among the losers, whether the replays were simulated now or kept.
 func TestGuardAndLosersAgree(t *testing.T) {
-	w, kept, classes := daysOf(t, 21), &Replays{}, 0
+	w, kept, classes := crowdsOf(t, 21, 30), &Replays{}, 0
 	for range 2 {
 		a := ask(t, w, 21*day, func(q *Question) { q.Guard, q.Replays = .001, kept })
 		for _, b := range a.Refused.Breaks {

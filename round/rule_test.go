@@ -204,7 +204,7 @@ func TestAnswerIsFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBook(t, workload.Uniform(2, 8))
-	for _, j := range daysOf(t, 21).Jobs() {
+	for _, j := range crowdsOf(t, 21, 30).Jobs() {
 		b.job(j.ID, j.Tenant, j.Submit, j.Duration, j.GPUs.Whole())
 	}
 	at := 21 * day
