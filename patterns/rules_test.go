@@ -110,24 +110,6 @@ func FuzzReadRules(f *testing.F) {
 	})
 }
 
-func FuzzReadCases(f *testing.F) {
-	f.Add("version: 1\ncases: [{name: a, find: [], " +
-		"records: [{at: 0s, submit: x, gpus: 1}, {at: 1m, to: 2m, busy: 0, node: a}]}]")
-	rules := Builtin()
-	f.Fuzz(func(t *testing.T, text string) {
-		cases, err := ReadCases(strings.NewReader(text), "fuzz")
-		if err != nil {
-			return
-		}
-		for i := range cases {
-			if n := len(cases[i].Records); n > 8 || cases[i].Nodes > 100 || cases[i].Records[n-1].To != 0 {
-				continue // slow
-			}
-			_, _ = cases[i].Run(rules)
-		}
-	})
-}
-
 // TestActions: the actions of rules, of their variants and of detectors, each once and in order.
 func TestActions(t *testing.T) {
 	got := Builtin().Actions()

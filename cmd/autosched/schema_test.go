@@ -76,7 +76,6 @@ func TestJSONHasASchema(t *testing.T) {
 		{"patterns rules", "", "pattern-rules", false},
 		{"patterns lint", file("rules.yaml", "version: 1\nrules: [{id: x, group_by: [job], action: a, words: w, "+
 			"set: {match: [{event: job.ended}]}}]\n"), "pattern-lint", false},
-		{"patterns test", "", "pattern-tests", false},
 		{"recommend", "--trace " + jobs + " --nodes 2", "recommendations", false},
 		{"forecast models learn", "--runs " + runs + " --out " + file("m.json", ""), "learned-models", false},
 		{"scheduler spaces", "", "spaces", false},

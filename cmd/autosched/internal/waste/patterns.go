@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/patterns"
 )
@@ -24,8 +23,7 @@ GPU-hours it wastes, and what to do. docs/patterns.md describes rules and stream
 		Example: `  autosched patterns rules
   autosched patterns scan --trace sample --nodes 20 --gpus-per-node 8`,
 	}
-	cmd.AddCommand(newPatternsRulesCmd(), newPatternsLintCmd(), newPatternsTestCmd(), newPatternsScanCmd(),
-		newPatternsWatchCmd())
+	cmd.AddCommand(newPatternsRulesCmd(), newPatternsLintCmd(), newPatternsScanCmd(), newPatternsWatchCmd())
 	return cmd
 }
 
@@ -137,88 +135,4 @@ func newPatternsLintCmd() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	return cmd
-}
-
-// patternTests is the result of patterns test.
-type patternTests struct {
-	Cases []patternTest `json:"cases"`
-}
-
-type patternTest struct {
-	Name  string   `json:"name"`
-	Wrong []string `json:"wrong"`
-}
-
-func newPatternsTestCmd() *cobra.Command {
-	var asJSON bool
-	var path string
-	cmd := &cobra.Command{
-		Use:   "test [FILE...]",
-		Short: "Run test cases of rules",
-		Long: `Runs cases: events and samples, and the findings that they should lead to. Without files
-it runs those of the built-in rules. It exits with 1 if a case fails.`,
-		Example: `  autosched patterns test
-  autosched patterns test --rules rules.yaml cases.yaml`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := cli.ReadRules("--rules", path, nil)
-			if err != nil {
-				return err
-			}
-			cases := patterns.BuiltinCases()
-			if len(args) > 0 {
-				cases = nil
-			}
-			for _, name := range args {
-				more, err := readCases(name)
-				if err != nil {
-					return err
-				}
-				cases = append(cases, more...)
-			}
-			r, failed := &patternTests{}, 0
-			for i := range cases {
-				wrong, err := cases[i].Run(set)
-				if err != nil {
-					return err
-				}
-				if len(wrong) > 0 {
-					failed++
-				}
-				r.Cases = append(r.Cases, patternTest{cases[i].Name, append([]string{}, wrong...)})
-			}
-			if err := cli.Show(cmd.OutOrStdout(), asJSON, "pattern-tests/v1", r, r.print); err != nil {
-				return err
-			}
-			if failed > 0 {
-				return fmt.Errorf("%d of %d cases failed", failed, len(cases))
-			}
-			return nil
-		},
-	}
-	cmd.Flags().StringVar(&path, "rules", "", "")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "")
-	return cmd
-}
-
-func readCases(path string) ([]patterns.Case, error) {
-	in, err := atomicfile.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	return patterns.ReadCases(in, path)
-}
-
-func (r *patternTests) print(w io.Writer) error {
-	for _, c := range r.Cases {
-		state := "ok"
-		if len(c.Wrong) > 0 {
-			state = "FAILED"
-		}
-		fmt.Fprintf(w, "%-6s  %s\n", state, c.Name)
-		for _, x := range c.Wrong {
-			fmt.Fprintf(w, "        %s\n", x)
-		}
-	}
-	return nil
 }
