@@ -347,7 +347,6 @@ func (passive) jobEnded(*Scanner, *cluster.Job, time.Duration) {}
 // detectorKind describes the rules of a detector.
 type detectorKind struct {
 	groupBy, params []string
-	actions         []string // that it proposes in place of the rule's
 	make            func(*compiled) detector
 }
 
@@ -356,17 +355,17 @@ var detectors map[string]detectorKind
 func init() {
 	detectors = map[string]detectorKind{
 		"straggler": {[]string{"job", "worker"}, []string{"rows", "slow", "factor", "leave", "same_node_hours"},
-			[]string{"drain_node"}, newStraggler},
+			newStraggler},
 		"iteration_outlier": {[]string{"job"}, []string{"history", "recent", "count", "sigmas", "mads", "ratio", "regular"},
-			[]string{"note_checkpoint"}, newOutlier},
-		"cv_class": {[]string{"job"}, []string{"skip", "iterations", "stable", "unstable"}, nil, newSpread},
+			newOutlier},
+		"cv_class": {[]string{"job"}, []string{"skip", "iterations", "stable", "unstable"}, newSpread},
 		"queue_spiral": {[]string{"queue"}, []string{"interval_minutes", "times", "wait_growth", "least_wait_minutes",
 			"arrival_growth", "arrival_step", "usual", "free_share", "least_starts", "trend_intervals", "p", "least_pending_share",
-			"clear_intervals"}, nil, newSpiral},
+			"clear_intervals"}, newSpiral},
 		"preemption_thrash": {[]string{"cluster"}, []string{"window_minutes", "stops", "mutual_minutes", "ratio",
-			"least_gpu_hours", "rollback_hours"}, []string{"roll_back"}, newThrash},
+			"least_gpu_hours", "rollback_hours"}, newThrash},
 		"config_regression": {[]string{"config_version"}, []string{"within_hours", "windows", "outside"},
-			nil, newRegression},
+			newRegression},
 	}
 }
 

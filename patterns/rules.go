@@ -219,35 +219,12 @@ func (r *RuleSet) Rule(id string) *Rule {
 	return nil
 }
 
-// Groups returns the group_by of a rule, nil without such a rule.
-func (r *RuleSet) Groups(id string) []string {
-	if rule := r.Rule(id); rule != nil {
-		return rule.GroupBy
-	}
-	return nil
-}
-
 // reconfigures lists the actions that ask for another configuration, which a round looks for. The others concern single
 // jobs, nodes and quotas, or stop changes.
 var reconfigures = []string{"tune_queue", "defragment", "reserve", "roll_back"}
 
 // Reconfigures reports whether an action of a rule asks for another configuration.
 func Reconfigures(action string) bool { return slices.Contains(reconfigures, action) }
-
-// Actions returns the actions of the findings of the rules, in order of name.
-func (r *RuleSet) Actions() []string {
-	all := map[string]bool{}
-	for _, rule := range r.Rules {
-		all[rule.Action] = true
-		for _, v := range rule.Variants {
-			all[v.Action] = true
-		}
-		for _, a := range detectors[rule.Detect].actions {
-			all[a] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(all))
-}
 
 // Write writes rules as ReadRules reads them.
 func (r *RuleSet) Write(w io.Writer) error {

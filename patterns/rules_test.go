@@ -2,7 +2,6 @@ package patterns
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 
@@ -108,17 +107,4 @@ func FuzzReadRules(f *testing.F) {
 			t.Fatalf("%q: %v", text, err)
 		}
 	})
-}
-
-// TestActions: the actions of rules, of their variants and of detectors, each once and in order.
-func TestActions(t *testing.T) {
-	got := Builtin().Actions()
-	for _, want := range []string{"warn_idle", "check_cooling", "drain_node", "note_checkpoint", "roll_back"} {
-		if !slices.Contains(got, want) {
-			t.Errorf("%v lacks %s", got, want)
-		}
-	}
-	if got := (&RuleSet{Rules: []Rule{{Action: "b"}, {Action: "a"}, {Action: "b"}}}).Actions(); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("%v", got)
-	}
 }

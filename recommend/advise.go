@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/patterns"
-	"github.com/autosched/autosched/patterns/act"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -30,10 +29,6 @@ type Options struct {
 	Windows int
 	Seed    uint64  // of intervals
 	Price   float64 // of a GPU-hour; 0 if it is not known
-	// Commands are the site's, rendered for the largest finding of each rule, nil for none. They require Rules, the
-	// rules of the findings.
-	Commands *act.Commands
-	Rules    *patterns.RuleSet
 }
 
 // Advice is the action on the findings of a rule.
@@ -51,9 +46,6 @@ type Advice struct {
 	Simulated *Effect        `json:"simulated,omitempty"`
 	// Reconfigures says that the action is another configuration, which is not simulated here.
 	Reconfigures bool `json:"reconfigures,omitempty"`
-	// Command is the site's, for the largest finding; NoCommand says why there is none.
-	Command   []string `json:"command,omitempty"`
-	NoCommand string   `json:"no_command,omitempty"`
 }
 
 // MonthlyEffect is the effect of an action over 30 days. GPUHours are held without use without it.
@@ -86,15 +78,9 @@ func Advise(ctx context.Context, o Options, found []*patterns.Finding) ([]Advice
 			a.Monthly += f.WastedGPUHours / months
 			a.Cost += f.Cost / months
 		}
-		var err error
 		if a.Reconfigures = patterns.Reconfigures(a.Action); !a.Reconfigures {
-			if err = s.act(ctx, &a, list); err != nil {
+			if err := s.act(ctx, &a, list); err != nil {
 				return nil, err
-			}
-		}
-		if o.Commands != nil && o.Commands.Has(a.Action) {
-			if a.Command, err = o.Commands.Render(a.Action, act.Values(list[0], o.Rules.Groups(rule))); err != nil {
-				a.NoCommand = err.Error()
 			}
 		}
 		out = append(out, a)

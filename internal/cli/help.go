@@ -21,8 +21,7 @@ import (
 
 // meanings are the usage texts of flags that several commands have.
 var meanings = map[string]string{
-	"actions": "YAML file of the site's commands for actions",
-	"all":     "every registered scheduler",
+	"all": "every registered scheduler",
 	"allow-anonymous": "go on without --roles of the service on addresses other than loopback: every caller may do " +
 		"anything",
 	"at": "instant up to which the history is known, RFC 3339, a date, seconds since the trace's zero, or a " +
@@ -141,7 +140,7 @@ var flagGroups = []struct {
 	{"Telemetry", []string{"telemetry", "events", "queue", "iterations", "pods", "messages", "guardrails", "period",
 		"node", "gpu", "resolution", "pid-map", "scrape", "single", "pairs", "metrics", "match", "header-file",
 		"step", "scrape-time", "buffer", "rounds"}},
-	{"Rules", []string{"rules", "rule", "entity", "state", "min-confidence", "price", "actions", "detected"}},
+	{"Rules", []string{"rules", "rule", "entity", "state", "min-confidence", "price", "detected"}},
 	{"Reading", []string{"saved", "format", "columns", "strict", "show", "max-rows", "anonymize", "keep-tenants",
 		"key-file", "shift"}},
 	{"Cluster", []string{"site", "cluster", "nodes", "gpus-per-node", "node-events", "runs", "placement",

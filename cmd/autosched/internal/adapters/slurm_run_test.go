@@ -15,9 +15,6 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/cli/clitest"
-	"github.com/autosched/autosched/internal/units"
-	"github.com/autosched/autosched/patterns"
-	"github.com/autosched/autosched/patterns/act"
 )
 
 // slurmSite is a Slurm under a service. Its adapter is a process, of an account of its own if that is set.
@@ -298,7 +295,7 @@ func TestSlurmLive(t *testing.T) {
 		must(c.Run(t.Context(), "scontrol", "reconfigure"))
 	}}
 	s.serve()
-	job, err := c.Submit(t.Context(), slurmtest.Job{Seconds: 600, GPUs: 8, Minutes: 20, User: "games", Account: "vc1"})
+	_, err = c.Submit(t.Context(), slurmtest.Job{Seconds: 600, GPUs: 8, Minutes: 20, User: "games", Account: "vc1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,68 +305,5 @@ func TestSlurmLive(t *testing.T) {
 	})
 	if got, err := c.Run(t.Context(), "squeue", "-h", "-t", "R", "-o", "%A"); err != nil || len(got) == 0 {
 		t.Errorf("the job does not run: %s %v", got, err)
-	}
-	actsOn(t, c, job)
-}
-
-// actsOn runs the commands of examples/actions/slurm.yaml about a job that runs and one that waits.
-func actsOn(t *testing.T, c *slurmtest.Cluster, runs string) {
-	t.Helper()
-	const file = "../../../../examples/actions/slurm.yaml"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	commands, err := act.Read(text, file, func(string) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	waits, err := c.Submit(t.Context(), slurmtest.Job{Seconds: 1, Nodes: 2, GPUs: 8, Minutes: 20, User: "games",
-		Account: "vc1", More: []string{"--job-name=train.sh"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	gpu, key := patterns.Entity{Kind: "gpu", Name: "g2:0"}, patterns.Entity{Kind: "key", Name: "games/train.sh"}
-	job, worker := patterns.Entity{Kind: "job", Name: runs}, patterns.Entity{Kind: "worker", Name: runs + "/1"}
-	showJob := func(id string) []string { return []string{"scontrol", "show", "job", id} }
-	showNode := []string{"scontrol", "show", "node", "g2"}
-	resume := func() {
-		if out, err := c.Run(t.Context(), "scontrol", "update", "NodeName=g2", "State=RESUME"); err != nil {
-			t.Errorf("%v: %s", err, out)
-		}
-	}
-	for _, x := range []struct {
-		rule, action string
-		entity       patterns.Entity
-		show         []string
-		want         string // in its output
-	}{
-		{"idle_allocation", "warn_idle", job, showJob(runs), "JobState=RUNNING"},
-		{"hoarding", "right_size", job, showJob(runs), "JobState=RUNNING"},
-		{"memory_pressure", "warn_memory", gpu, showJob(runs), "JobState=RUNNING"},
-		{"crash_loop", "hold_key", key, showJob(waits), "Reason=JobHeldAdmin"},
-		{"straggler", "drain_node", worker, showNode,
-			"Reason=autosched straggler of job " + runs},
-		{"throttle", "suspect_node", gpu, showNode, "Reason=autosched throttle of GPU 0 ["},
-		{"throttle", "check_cooling", gpu, showNode, "Reason=autosched throttle of GPU 0 by heat"},
-		{"straggler", "exclude_node", worker, showJob(runs), "JobState=PENDING"},
-		{"never_ending", "cancel_after_approval", job, showJob(runs), "JobState=CANCELLED"},
-	} {
-		f := &patterns.Finding{Rule: x.rule, Action: x.action, Entity: x.entity, Job: runs, Node: "g2",
-			WastedGPUHours: 2.5}
-		words, err := commands.Render(x.action, act.Values(f, patterns.Builtin().Rule(x.rule).GroupBy))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if out, err := c.Run(t.Context(), words[0], words[1:]...); err != nil {
-			t.Errorf("%s: %v: %s", units.Command(words), err, out)
-		}
-		clitest.Eventually(t, func() string {
-			out, err := c.Run(t.Context(), x.show[0], x.show[1:]...)
-			return fmt.Sprint(string(out), err)
-		}, regexp.QuoteMeta(x.want))
-		if strings.Contains(x.want, "autosched") {
-			resume()
-		}
 	}
 }

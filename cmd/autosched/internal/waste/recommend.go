@@ -12,8 +12,6 @@ import (
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/units"
-	"github.com/autosched/autosched/patterns"
-	"github.com/autosched/autosched/patterns/act"
 	"github.com/autosched/autosched/recommend"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
@@ -28,7 +26,6 @@ type recommendOptions struct {
 	goal    cli.GoalFlags
 	tariff  cli.TariffFlags
 	windows int
-	actions string
 	service string
 
 	inForce space.Config // after check
@@ -51,8 +48,7 @@ so, the command that applies it follows: a pin in the service, whose scheduler -
 names, or a change of slurm.conf with --site. Where the simulation does not describe the
 history, it ends with an error. Other advice says that it was not simulated.
 
-With --power, --prices or --carbon, the energy of jobs counts as well. With --actions, advice has the
-site's command for its largest finding, which is not run.`
+With --power, --prices or --carbon, the energy of jobs counts as well.`
 	cmd.Example = `  autosched recommend --trace sacct.psv --nodes 40 --telemetry gpus.csv.zst --price 2
   autosched recommend --trace sacct.psv --site site --conf-out tuned.conf
   autosched recommend --trace sample --nodes 20 --service prod --json`
@@ -65,7 +61,6 @@ site's command for its largest finding, which is not run.`
 	o.tariff.Add(cmd)
 	fl := cmd.Flags()
 	fl.IntVar(&o.windows, "most-windows", 20, "windows of the trace to simulate at most, a day or longer each")
-	fl.StringVar(&o.actions, "actions", "", "")
 	fl.StringVar(&o.service, "service", "", "name of the scheduler in the service, for the commands that are printed")
 	return cmd
 }
@@ -121,17 +116,6 @@ type recommendations struct {
 }
 
 func (o *recommendOptions) run(ctx context.Context, notes io.Writer) (*recommendations, error) {
-	var rules *patterns.RuleSet
-	var commands *act.Commands
-	if o.actions != "" {
-		var err error
-		if rules, err = cli.ReadRules("--rules", o.scan.rules, nil); err != nil {
-			return nil, err
-		}
-		if commands, err = readActions(o.actions, rules); err != nil {
-			return nil, err
-		}
-	}
 	var tariff *energy.Tariff
 	if o.tariff.Given() {
 		var err error
@@ -149,8 +133,7 @@ func (o *recommendOptions) run(ctx context.Context, notes io.Writer) (*recommend
 	}
 	out := &recommendations{Trace: w.Name(), Scheduler: o.history.Scheduler, Examined: found.Examined,
 		Rules: found.Rules, Lacking: found.Lacking, Notes: found.Notes, site: &o.history.Site}
-	r := recommend.Options{Trace: w, Windows: o.windows, Seed: o.history.Seed, Price: o.scan.price, Commands: commands,
-		Rules: rules}
+	r := recommend.Options{Trace: w, Windows: o.windows, Seed: o.history.Seed, Price: o.scan.price}
 	if len(o.scan.cluster.Groups) > 0 {
 		if err := o.simulation(ctx, &r, out, tariff, notes); err != nil {
 			return nil, err
@@ -226,11 +209,6 @@ func (r *recommendations) print(w io.Writer) error {
 			fmt.Fprintln(w, "   Not simulated.")
 		default:
 			r.printEffect(w, a)
-		}
-		if a.Command != nil {
-			fmt.Fprintf(w, "   Command, which is not run: %s\n", units.Command(a.Command))
-		} else if a.NoCommand != "" {
-			fmt.Fprintf(w, "   No command: %s\n", a.NoCommand)
 		}
 	}
 	if r.Verdict != nil {

@@ -74,44 +74,6 @@ func TestRecommendAStraggler(t *testing.T) {
 	testshared.Near(t, "mean wait after in hours", e.After.WaitS/3600, 2.5, .2)
 }
 
-// TestRecommendCommands: advice has the site's command, or names its missing values.
-func TestRecommendCommands(t *testing.T) {
-	dir := t.TempDir()
-	rows := "job_id,submit_time,duration_s,gpus,user,key,status,wait_s\n"
-	for k := range 12 {
-		at := time.Unix(1_700_000_000+int64(360*k), 0).UTC().Format(time.RFC3339)
-		rows += fmt.Sprintf("c%d,%s,180,4,ada,train.sh,failed,0\n", k, at)
-	}
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	args := []string{"recommend", "--trace", write("jobs.csv", rows), "--nodes", "8", "--gpus-per-node", "8", "--rule",
-		"crash_loop", "--actions"}
-	for _, x := range []struct {
-		actions string
-		code    int
-		want    string
-	}{
-		{"../../../../examples/actions/slurm.yaml", 0, "\n   Command, which is not run: scontrol update JobName=train.sh UserID=ada Priority=0\n"},
-		{write("node.yaml", "version: 1\nactions: {hold_key: [ls, '{node}']}\n"), 0,
-			"node.yaml:2: hold_key: word 2: the finding has no {node}\n"},
-		{write("none.yaml", "version: 1\nactions: {warn_idle: [ls]}\n"), 0, "Under tiresias"},
-		{write("reserve.yaml", "version: 1\nactions: {reserve: [ls]}\n"), 2,
-			"reserve.yaml:2: reserve: is a change of the configuration, which rounds propose"},
-		{write("tidy.yaml", "version: 1\nactions: {tidy: [ls]}\n"), 2, "tidy.yaml:2: tidy: is the action of no rule: want one of"},
-		{filepath.Join(dir, "missing.yaml"), 2, "--actions: open "},
-	} {
-		code, out, errs := clitest.Run(append(args, x.actions)...)
-		if code != x.code || !strings.Contains(out+errs, x.want) {
-			t.Errorf("%s: exit %d\n%s%s", x.actions, code, out, errs)
-		}
-	}
-}
-
 // TestRecommendAConfiguration: where a queue feeds on itself, the rule that all commands share says whether other
 // settings are better, and the commands that apply them follow.
 func TestRecommendAConfiguration(t *testing.T) {
