@@ -13,17 +13,44 @@ import (
 )
 
 // without takes a feature of a site away.
-var without = map[string]func(*workload.Site, *slurm.Settings){
-	"limits": func(s *workload.Site, _ *slurm.Settings) { s.Limits = nil },
-	"prio":   withoutTiers,
-	"cancel": withoutTiers,
-	"resv":   func(s *workload.Site, _ *slurm.Settings) { s.Reservations = nil },
+var without = map[string]func(*recorded.Run, *slurm.Settings){
+	"limits":  func(r *recorded.Run, _ *slurm.Settings) { r.Cluster.Site.Limits = nil },
+	"prio":    withoutTiers,
+	"cancel":  withoutTiers,
+	"resv":    func(r *recorded.Run, _ *slurm.Settings) { r.Cluster.Site.Reservations = nil },
+	"types":   func(r *recorded.Run, _ *slurm.Settings) { asking(r, func(q *workload.Request) { q.GPUModel = "" }) },
+	"weights": withoutWeights,
+	"cores": func(r *recorded.Run, _ *slurm.Settings) {
+		asking(r, func(q *workload.Request) { q.MilliCPUs, q.Memory = 0, 0 })
+	},
+	"excl": func(r *recorded.Run, _ *slurm.Settings) {
+		for i := range r.Cluster.Site.Partitions {
+			r.Cluster.Site.Partitions[i].Exclusive = false
+		}
+		r.Requested()
+	},
+	"topo": func(r *recorded.Run, _ *slurm.Settings) { r.Cluster.Site.Switches = nil },
 }
 
-func withoutTiers(s *workload.Site, of *slurm.Settings) {
+// asking changes what jobs ask for.
+func asking(r *recorded.Run, change func(*workload.Request)) {
+	for i := range r.Jobs {
+		q := r.Jobs[i].Request()
+		change(&q)
+		r.Jobs[i].Requested = q.Shared()
+	}
+}
+
+func withoutWeights(r *recorded.Run, _ *slurm.Settings) {
+	for i := range r.Cluster.Groups {
+		r.Cluster.Groups[i].Weight = 0
+	}
+}
+
+func withoutTiers(r *recorded.Run, of *slurm.Settings) {
 	of.PreemptPartition = false
-	for i := range s.Partitions {
-		s.Partitions[i].PriorityTier = 0
+	for i := range r.Cluster.Site.Partitions {
+		r.Cluster.Site.Partitions[i].PriorityTier = 0
 	}
 }
 
@@ -45,7 +72,7 @@ func TestSlurmSites(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plain, err := recorded.Read(plainRun(t, workload))
+			plain, err := recorded.Read(plainRun(t, workload, feature))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +88,7 @@ func TestSlurmSites(t *testing.T) {
 				return recorded.Median(waits), recorded.Median(errors)
 			}
 			with, errorWith := mean()
-			without[feature](&run.Cluster.Site, &settings)
+			without[feature](run, &settings)
 			bare, errorBare := mean()
 			was, wasPlain := run.MeanWait(), plain.MeanWait()
 			t.Logf("recorded %.1f s, and %.1f s without; simulated %.1f and %.1f s; mean error of a start %.1f and %.1f s",
@@ -79,8 +106,11 @@ func TestSlurmSites(t *testing.T) {
 	}
 }
 
-// plainRun is the recording of a workload on the same cluster without any feature.
-func plainRun(t *testing.T, workload string) string {
+// plainRun is the recording of a workload on the same cluster without a feature.
+func plainRun(t *testing.T, workload, feature string) string {
+	if feature == "weights" {
+		return filepath.Join("testdata/slurm", workload+".types.csv")
+	}
 	if workload == "w1" {
 		return filepath.Join(testshared.Path(t, "golden", "slurm"), "runs", "w1.fifo.csv")
 	}

@@ -196,13 +196,17 @@ func (p *placer) nowhere() uint16 {
 // an empty cluster, with or without its closed nodes. Members of a job may run on
 // different groups.
 func (p *placer) capacity(where uint16, members int, open bool) int {
-	most := 0
-	for _, i := range p.constraints[where].groups {
+	most, some := 0, 0
+	x := &p.constraints[where]
+	for _, i := range x.groups {
 		nodes := p.groups[i].nodes
 		if open {
 			nodes = p.groups[i].open
 		}
-		if x := &p.constraints[where]; x.nodes > int32(nodes) || int(x.each) > p.sizes(where, int(i)) {
+		if int(x.each) > p.sizes(where, int(i)) {
+			continue
+		}
+		if some += nodes; x.nodes > int32(nodes) {
 			continue
 		}
 		if g := nodes * p.sizes(where, int(i)); members > 1 {
@@ -210,6 +214,9 @@ func (p *placer) capacity(where uint16, members int, open bool) int {
 		} else {
 			most = max(most, g)
 		}
+	}
+	if most == 0 && x.nodes > 0 && some >= int(x.nodes) {
+		return some * int(x.each)
 	}
 	return most
 }
@@ -535,8 +542,12 @@ func (p *placer) find(dst []workload.NodeGPUs, gpus int, pool uint8, relaxed boo
 		return p.cells[pool].emptiest(dst, gpus, len(p.free))
 	}
 	if p.shaped(gpus, where) {
+		x := &p.constraints[where]
+		if !slices.ContainsFunc(x.groups, func(g uint16) bool { return p.groups[g].nodes >= int(x.nodes) }) {
+			return p.shapedAcross(dst, pool, where)
+		}
 		return p.findAmong(dst, gpus, pool, where, func(dst []workload.NodeGPUs, _, i int) []workload.NodeGPUs {
-			return p.shapedIn(dst, i, where)
+			return p.shapedIn(dst, i, where, int(x.nodes))
 		})
 	}
 	if p.constraints[where].need != (need{}) {
@@ -558,9 +569,27 @@ func (p *placer) shaped(gpus int, where uint16) bool {
 	return x.nodes > 0 && gpus == int(x.nodes*x.each)
 }
 
-// shapedIn appends where a gang with a node count would go in a cell: on the nodes with the fewest GPUs that
-// are enough, by first fit on the first ones.
-func (p *placer) shapedIn(dst []workload.NodeGPUs, i int, where uint16) []workload.NodeGPUs {
+// shapedAcross appends where a gang with a node count that is more than any group has would go: on nodes of the first
+// groups that have some.
+func (p *placer) shapedAcross(dst []workload.NodeGPUs, pool uint8, where uint16) []workload.NodeGPUs {
+	start, nodes := len(dst), int(p.constraints[where].nodes)
+	for _, g := range p.constraints[where].groups {
+		for left := nodes - (len(dst) - start); left > 0; left-- {
+			before := len(dst)
+			if dst = p.shapedIn(dst, int(pool)*len(p.groups)+int(g), where, left); len(dst) > before {
+				break
+			}
+		}
+	}
+	if len(dst)-start < nodes {
+		return dst[:start]
+	}
+	return dst
+}
+
+// shapedIn appends where a number of nodes of a gang with a node count would go in a cell: on the nodes with the fewest
+// GPUs that are enough, by first fit on the first ones.
+func (p *placer) shapedIn(dst []workload.NodeGPUs, i int, where uint16, nodes int) []workload.NodeGPUs {
 	c, x := &p.cells[i], &p.constraints[where]
 	each, start := int(x.each), len(dst)
 	for f := each; f <= c.perNode; f++ {
@@ -568,16 +597,16 @@ func (p *placer) shapedIn(dst []workload.NodeGPUs, i int, where uint16) []worklo
 			if !p.rationed() || p.room(c.first+n, x.need) >= each {
 				dst = c.one(dst, n, each)
 			}
-			if p.mode != FirstFit && len(dst)-start == int(x.nodes) {
+			if p.mode != FirstFit && len(dst)-start == nodes {
 				return dst
 			}
 		}
 	}
-	if len(dst)-start < int(x.nodes) {
+	if len(dst)-start < nodes {
 		return dst[:start]
 	}
 	slices.SortFunc(dst[start:], func(a, b workload.NodeGPUs) int { return a.Node - b.Node })
-	return dst[:start+int(x.nodes)]
+	return dst[:start+nodes]
 }
 
 // findAmong appends the best of the places that a way to find them finds in the

@@ -269,7 +269,8 @@ func (s *Sim) mayOccupy(j *job, at []workload.NodeGPUs, gpus int) bool {
 		if s.place.status[n.Node] == down || !s.place.satisfies(n.Node, s.where(j)) {
 			return false
 		}
-		if j.members == 1 && s.place.group(n.Node) != s.place.group(at[0].Node) {
+		if one := j.members == 1 && s.place.constraints[s.where(j)].nodes == 0; one &&
+			s.place.group(n.Node) != s.place.group(at[0].Node) {
 			return false
 		}
 		for _, m := range at[:k] {

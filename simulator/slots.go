@@ -95,6 +95,21 @@ func (v *View) FreeNodes(dst []uint64, id ID, gpus int) []uint64 {
 	return dst
 }
 
+// NodeSpare is the CPUs, in thousandths, and the memory in bytes that are free on a node; ok is false where neither
+// is counted.
+func (v *View) NodeSpare(node int) (milliCPUs, memory int64, ok bool) {
+	if !v.place.rationed() {
+		return 0, 0, false
+	}
+	return v.place.cpus[node], v.place.memory[node], true
+}
+
+// JobNeed is what NodeSpare loses for each GPU of a job on a node.
+func (v *View) JobNeed(id ID) (milliCPUs, memory int64) {
+	n := v.place.constraints[v.where(&v.jobs[id])].need
+	return n.cpus, n.memory
+}
+
 // setBits sets the bits of a word from a bit on.
 func setBits(dst []uint64, from int, word uint64) {
 	if word == 0 {

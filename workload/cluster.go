@@ -33,6 +33,7 @@ type NodeGroup struct {
 	Partition string            `json:"partition,omitempty"`
 	CPUs      int               `json:"cpus,omitempty"`         // of each node
 	Memory    int64             `json:"memory_bytes,omitempty"` // of each node
+	Weight    int64             `json:"weight,omitempty"`       // jobs get nodes of lower ones first
 	Labels    map[string]string `json:"labels,omitempty"`
 }
 
@@ -186,23 +187,25 @@ func (g *NodeGroup) Holds(j *Job) int {
 
 // Fits reports whether a job can run while no other does: whether one group that
 // satisfies its constraint has as many GPUs as it asks for, with their share of its CPUs
-// and memory, or, for a job that stands for several, all such groups together.
+// and memory, or, for a job that stands for several or asks for a number of nodes, all such groups together.
 func (c Cluster) Fits(j *Job) bool {
 	r := j.Request()
 	model, partition := c.Constraint(r)
-	most, nodes := 0, int(r.NodeCount)
+	most, nodes, some := 0, int(r.NodeCount), 0
 	for i := range c.Groups {
 		g := &c.Groups[i]
 		switch {
 		case !g.Satisfies(model, partition):
-		case nodes > 0 && (nodes > g.Nodes || j.GPUs.Whole() > nodes*g.Holds(j)):
+		case nodes > 0 && j.GPUs.Whole() > nodes*g.Holds(j):
+		case nodes > g.Nodes:
+			some += g.Nodes
 		case j.Size() > 1:
 			most += g.Nodes * g.Holds(j)
 		default:
 			most = max(most, g.Nodes*g.Holds(j))
 		}
 	}
-	return j.GPUs <= GPUs(most)
+	return j.GPUs <= GPUs(most) || nodes > 0 && some >= nodes
 }
 
 // GroupOf returns the index of the group of a node, -1 if there is no such node.

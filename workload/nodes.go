@@ -8,7 +8,7 @@ import (
 // number gives the nodes on which a state's jobs run their numbers, below the
 // cluster's number of nodes, and lists nodes that are down or draining. Nodes of the
 // cluster that are reported come first; nodes that only placements name get the
-// rest. at is where the jobs run. Reservations of named nodes have their numbers of the state.
+// rest. at is where the jobs run. Reservations and switches have the numbers of their named nodes in the state.
 func (l *Ledger) number(s *State, at [][]NodeShare) {
 	var placed []string
 	shares := 0
@@ -33,7 +33,8 @@ func (l *Ledger) number(s *State, at [][]NodeShare) {
 			}
 		}
 	}
-	if shares == 0 && closed == 0 && len(s.Cluster.Site.Reservations) == 0 {
+	if shares == 0 && closed == 0 && len(s.Cluster.Site.Reservations) == 0 &&
+		len(s.Cluster.Site.Switches) == 0 {
 		return
 	}
 	slices.Sort(listed)
@@ -55,7 +56,7 @@ func (l *Ledger) number(s *State, at [][]NodeShare) {
 	}
 	slices.Sort(s.Down)
 	slices.Sort(s.Draining)
-	s.Cluster.Site.Reservations = numbers.reserve(l.cluster, func(name string) bool { return known[name] != nil })
+	numbers.renumber(&s.Cluster.Site, l.cluster, func(name string) bool { return known[name] != nil })
 	all := make([]NodeGPUs, 0, shares)
 	for i := range at {
 		if len(at[i]) == 0 {
@@ -123,36 +124,43 @@ func (n *numbering) add(names []string, groupOf func(name string) int) {
 	}
 }
 
-// reserve returns the reservations of a registered cluster with the numbers of their named nodes, without nodes that
-// have none: one that an event names is down. A node that nothing names has its registered number if that is free,
-// else another one of its group.
-func (n *numbering) reserve(c Cluster, named func(name string) bool) []Reservation {
-	out := slices.Clone(c.Site.Reservations)
-	for i := range out {
-		nodes := out[i].Nodes
-		out[i].Nodes = make([]ReservedNode, 0, len(nodes))
-		for _, x := range nodes {
-			if x.Name != "" {
-				number := strconv.Itoa(x.Number)
-				_, of := n.of[x.Name]
-				if _, is := n.of[number]; !of && !named(x.Name) && (is || named(number)) {
-					x.Name = number // as nodes of a simulated cluster are named
-				}
-				if _, of = n.of[x.Name]; !of && !named(x.Name) {
-					if x.Number < len(n.taken) && !n.taken[x.Number] {
-						n.of[x.Name], n.taken[x.Number] = x.Number, true
-					} else {
-						n.add([]string{x.Name}, func(string) int { return c.GroupOf(x.Number) })
-					}
-				}
-				at, ok := n.of[x.Name]
-				if !ok {
-					continue
-				}
-				x.Number = at
+// renumber sets a site's reservations and switches to the ones of a registered cluster with the numbers of their named
+// nodes.
+func (n *numbering) renumber(s *Site, c Cluster, named func(name string) bool) {
+	s.Reservations, s.Switches = slices.Clone(c.Site.Reservations), slices.Clone(c.Site.Switches)
+	for i := range s.Reservations {
+		s.Reservations[i].Nodes = n.nodes(s.Reservations[i].Nodes, c, named)
+	}
+	for i := range s.Switches {
+		s.Switches[i].Nodes = n.nodes(s.Switches[i].Nodes, c, named)
+	}
+}
+
+// nodes returns nodes with their numbers, without those that have none: one that an event names is down. A node that
+// nothing names has its registered number if that is free, else another one of its group.
+func (n *numbering) nodes(nodes []ReservedNode, c Cluster, named func(name string) bool) []ReservedNode {
+	out := make([]ReservedNode, 0, len(nodes))
+	for _, x := range nodes {
+		if x.Name != "" {
+			number := strconv.Itoa(x.Number)
+			_, of := n.of[x.Name]
+			if _, is := n.of[number]; !of && !named(x.Name) && (is || named(number)) {
+				x.Name = number // as nodes of a simulated cluster are named
 			}
-			out[i].Nodes = append(out[i].Nodes, x)
+			if _, of = n.of[x.Name]; !of && !named(x.Name) {
+				if x.Number < len(n.taken) && !n.taken[x.Number] {
+					n.of[x.Name], n.taken[x.Number] = x.Number, true
+				} else {
+					n.add([]string{x.Name}, func(string) int { return c.GroupOf(x.Number) })
+				}
+			}
+			at, ok := n.of[x.Name]
+			if !ok {
+				continue
+			}
+			x.Number = at
 		}
+		out = append(out, x)
 	}
 	return out
 }

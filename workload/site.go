@@ -3,6 +3,7 @@ package workload
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -15,6 +16,8 @@ type Site struct {
 	Limits     []Limit     `json:"limits,omitempty"`
 	// Reservations are times in which nodes take no other jobs.
 	Reservations []Reservation `json:"reservations,omitempty"`
+	// Switches are the network's: jobs get nodes of few of them.
+	Switches []Switch `json:"switches,omitempty"`
 	// Settings are the lines of the scheduler's configuration that are not tuned, by their keys.
 	Settings map[string]string `json:"settings,omitempty"`
 }
@@ -72,6 +75,15 @@ type Partition struct {
 	PreemptMode PreemptMode `json:"preempt_mode,omitempty"`
 	// QOS is the one whose limits hold for all of its jobs, before the limits of their own.
 	QOS string `json:"qos,omitempty"`
+	// Exclusive says that its jobs take nodes whole.
+	Exclusive bool `json:"exclusive,omitempty"`
+}
+
+// A Switch connects nodes, or other switches that have it as their parent.
+type Switch struct {
+	Name   string         `json:"name"`
+	Parent string         `json:"parent,omitempty"`
+	Nodes  []ReservedNode `json:"nodes,omitempty"`
 }
 
 // A Reservation keeps nodes from jobs that would run within a time.
@@ -84,7 +96,7 @@ type Reservation struct {
 	Whole bool `json:"whole,omitempty"`
 }
 
-// ReservedNode is a node of a reservation.
+// ReservedNode is a node of a reservation or switch.
 type ReservedNode struct {
 	// Number is as the groups have their nodes in order, and in a State as the State has them.
 	Number int `json:"number"`
@@ -133,6 +145,17 @@ func (s *Site) Validate() error {
 			if n.Number < 0 {
 				return fmt.Errorf("reservation %q: nodes: number: %d is negative", r.Name, n.Number)
 			}
+		}
+	}
+	for i, w := range s.Switches {
+		parent := slices.IndexFunc(s.Switches, func(o Switch) bool { return o.Name == w.Parent })
+		switch {
+		case w.Name == "":
+			return fmt.Errorf("switch %d: name: is empty", i)
+		case w.Parent != "" && parent <= i:
+			return fmt.Errorf("switch %q: parent: %q is none of the switches behind it", w.Name, w.Parent)
+		case slices.ContainsFunc(w.Nodes, func(n ReservedNode) bool { return n.Number < 0 }):
+			return fmt.Errorf("switch %q: nodes: number: is negative", w.Name)
 		}
 	}
 	for i, p := range s.Partitions {

@@ -35,6 +35,7 @@ type row struct {
 	suspended                           bool
 	gpus                                milliGPUs
 	milliCPUs, memory                   int64    // 0 if unknown
+	gpuType                             string   // asked for, empty if any
 	count                               int      // nodes, 0 if they have unequal shares or no whole GPUs
 	nodes                               []string // nil while it waits
 }
@@ -107,7 +108,7 @@ func rowOf(f slurmtext.Record, shardsPerGPU int) (row, error) {
 		partition: f["partition"], qos: f["qos"], state: slurmtext.ParseJobState(f["state"]),
 		submit: instant(f["submit"]), eligible: instant(f["eligible"]), start: instant(f["start"]), end: instant(f["end"]),
 		suspended: f["suspended"] != "00:00:00" && f["suspended"] != "", gpus: milliGPUs(share.NearestMilli()),
-		milliCPUs: t.MilliCPUs, memory: t.Memory, limit: limit}
+		milliCPUs: t.MilliCPUs, memory: t.Memory, limit: limit, gpuType: slurmtext.GPUType(f["reqtres"])}
 	seconds, _ := strconv.Atoi(f["elapsedraw"])
 	r.elapsed = time.Duration(seconds) * time.Second
 	if n, err := strconv.Atoi(f["nnodes"]); err == nil && n > 0 && r.gpus.evenly(n) > 0 {
@@ -148,6 +149,9 @@ func (r *row) join(o row) {
 		r.count += o.count
 	}
 	r.gpus, r.milliCPUs, r.memory = r.gpus+o.gpus, r.milliCPUs+o.milliCPUs, r.memory+o.memory
+	if o.gpuType != r.gpuType {
+		r.gpuType = ""
+	}
 	r.nodes = append(r.nodes, o.nodes...)
 	r.db = min(r.db, o.db)
 	if o.end.After(r.end) && r.ended() || !o.ended() {

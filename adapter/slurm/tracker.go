@@ -64,6 +64,7 @@ type description struct {
 	Nodes                               int // 0 if they have unequal shares
 	Limit                               time.Duration
 	MilliCPUs, Memory                   int64
+	Type                                string `json:",omitempty"` // of GPUs
 }
 
 // phase is the reported part of a row.
@@ -157,7 +158,8 @@ func (t *tracker) jobOf(r *row) *job {
 }
 
 func (r *row) description() description {
-	return description{r.name, r.user, r.account, r.partition, r.qos, r.gpus, r.count, r.limit, r.milliCPUs, r.memory}
+	return description{r.name, r.user, r.account, r.partition, r.qos, r.gpus, r.count, r.limit, r.milliCPUs, r.memory,
+		r.gpuType}
 }
 
 // merge derives the events of one row.
@@ -339,7 +341,8 @@ const holdOff = 121 * time.Second
 func (t *tracker) details(j *job) *pb.JobDetails {
 	d := &j.Details
 	request := &pb.JobRequest{Partition: d.Partition, Qos: d.QOS, Account: d.Account, NodeCount: int32(d.Nodes),
-		MilliCpus: d.MilliCPUs, MemoryBytes: d.Memory, Requeue: pb.JobRequest_RESTART, HoldOff: durationpb.New(holdOff)}
+		MilliCpus: d.MilliCPUs, MemoryBytes: d.Memory, GpuModel: d.Type,
+		Requeue: pb.JobRequest_RESTART, HoldOff: durationpb.New(holdOff)}
 	if t.KeepProgress {
 		request.Requeue = pb.JobRequest_RESUME
 	}

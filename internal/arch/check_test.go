@@ -141,7 +141,7 @@ var layers = []layer{
 	{"study", 4, []string{"search", "search/prune", "space"}},
 	{"schedulers/slurm/conf", 3, []string{"schedulers/slurm", "space", "workload", "internal/slurmtext"}},
 	{"schedulers/slurm", 3, []string{"simulator", "space", "workload", "internal/slurmtext"}},
-	{"schedulers", 3, []string{"simulator", "space", "workload", "internal/pq"}},
+	{"schedulers", 3, []string{"simulator", "space", "workload", "internal/pq", "internal/slurmtext"}},
 	{"search/effects", 3, []string{"search/prune", "space", "causal", "internal/stats"}},
 	{"search/prune", 3, []string{"search", "space", "causal", "internal/rng", "internal/stats"}},
 	{"search", 3, []string{"space", "internal/trees", "internal/rng", "internal/stats"}},

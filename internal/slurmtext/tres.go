@@ -122,6 +122,31 @@ func JobTRES(alloc, requested string) (t TRES, column string, err error) {
 	return asked, "ReqTRES", err
 }
 
+// GPUType returns the type of all the GPUs of resources; empty if they have none, several, or MIG instances.
+func GPUType(tres string) string {
+	all, found := int64(0), ""
+	for item := range strings.SplitSeq(tres, ",") {
+		name, amount, _ := strings.Cut(item, "=")
+		kind, model, _ := strings.Cut(name, ":")
+		n, err := strconv.ParseInt(amount, 10, 64)
+		if !strings.EqualFold(kind, "gres/gpu") || err != nil {
+			continue
+		}
+		if model == "" {
+			all += n
+			continue
+		}
+		if _, mig := gpusOf(n, model); mig || found != "" {
+			return ""
+		}
+		found, all = model, all-n
+	}
+	if all > 0 { // others are of any type
+		return ""
+	}
+	return found
+}
+
 // HasGPUs reports whether there are GPUs or shares of them.
 func (t TRES) HasGPUs() bool { return !t.GPUs.IsZero() || t.Shards > 0 }
 

@@ -104,6 +104,17 @@ func TestJobTRES(t *testing.T) {
 	}
 }
 
+// TestGPUType: a type of GPUs is asked for if all of them are to be of it.
+func TestGPUType(t *testing.T) {
+	for tres, want := range map[string]string{"": "", "cpu=1,gres/gpu=2": "", "cpu=1,gres/gpu:a100=2,gres/gpu=2": "a100",
+		"gres/gpu=2,gres/gpu:a100=2": "a100", "gres/gpu:h100=1": "h100", "gres/gpu=3,gres/gpu:a100=1": "",
+		"gres/gpu:a100=1,gres/gpu:v100=1": "", "gres/gpu=1,gres/gpu:1g.10gb=1": "", "GRES/GPU:a100=1,gres/mps=5": "a100"} {
+		if got := slurmtext.GPUType(tres); got != want {
+			t.Errorf("%s: %q, want %q", tres, got, want)
+		}
+	}
+}
+
 // TestShards: shards are parts of a GPU of which the site knows the number.
 func TestShards(t *testing.T) {
 	tres, err := slurmtext.ParseTRES("gres/gpu=1,gres/shard=3")

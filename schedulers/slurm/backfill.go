@@ -104,10 +104,19 @@ func (t *table) split(i int32, at time.Duration) {
 
 // busy is a running job and when it ends by its time limit.
 type busy struct {
-	id   simulator.ID
-	ends time.Duration
-	at   []workload.NodeGPUs
+	id           simulator.ID
+	ends         time.Duration
+	at           []workload.NodeGPUs
+	cpus, memory int64 // for each GPU
 }
+
+// need is what a job takes of a node.
+type need struct {
+	gpus         int32 // or wholeNode
+	cpus, memory int64 // in thousandths, and in bytes
+}
+
+const wholeNode = -1
 
 // soon is an order of running jobs: by the end of their limits.
 func soon(a, b busy) int {
@@ -128,10 +137,13 @@ const (
 // future is which nodes get free when the running jobs reach their limits.
 type future struct {
 	running []busy
-	free    []int32           // by node: GPUs
-	nodes   nodeSet           // by running job: its nodes, as many words each as a set has
-	onNode  [][]place         // by node: the running jobs on it, in order of their end
-	columns map[int32][]int32 // by GPUs per node
+	gpus    []int32          // by node: all of its GPUs
+	free    []int32          // by node: GPUs
+	cpus    []int64          // by node: free ones, in thousandths; empty if they are not counted
+	memory  []int64          // likewise
+	nodes   nodeSet          // by running job: its nodes, as many words each as a set has
+	onNode  [][]place        // by node: the running jobs on it, in order of their end
+	columns map[need][]int32 // by what is needed on a node
 	spare   [][]int32
 	known   bool // nodes, onNode and columns match running
 }
@@ -146,7 +158,7 @@ func (f *future) index() {
 	}
 	f.known = true
 	if f.columns == nil {
-		f.columns = map[int32][]int32{}
+		f.columns = map[need][]int32{}
 	}
 	for _, c := range f.columns {
 		f.spare = append(f.spare, c)
@@ -169,11 +181,14 @@ func (f *future) index() {
 	}
 }
 
-// column is, by node, the last of the running jobs whose end it takes until a number of GPUs is
-// free: free or closed if none does.
-func (f *future) column(each int32) []int32 {
+// column is, by node, the last of the running jobs whose end it takes until what is needed is free: free or closed if
+// none does.
+func (f *future) column(of need) []int32 {
 	f.index()
-	if c, ok := f.columns[each]; ok {
+	if len(f.cpus) == 0 {
+		of.cpus, of.memory = 0, 0
+	}
+	if c, ok := f.columns[of]; ok {
 		return c
 	}
 	var c []int32
@@ -181,29 +196,38 @@ func (f *future) column(each int32) []int32 {
 		c, f.spare = f.spare[n-1][:0], f.spare[:n-1]
 	}
 	for n, gpus := range f.free {
-		last := int32(closed)
-		if gpus >= each {
+		last, each := int32(closed), of.gpus
+		if each == wholeNode {
+			each = f.gpus[n]
+		}
+		var cpus, memory int64
+		if len(f.cpus) > 0 {
+			cpus, memory = f.cpus[n], f.memory[n]
+		}
+		if gpus >= each && cpus >= of.cpus && memory >= of.memory {
 			last = free
 		}
 		for _, p := range f.onNode[n] {
 			if last != closed {
 				break
 			}
-			if gpus += p.gpus; gpus >= each {
+			b := &f.running[p.job]
+			cpus, memory = cpus+b.cpus*int64(p.gpus), memory+b.memory*int64(p.gpus)
+			if gpus += p.gpus; gpus >= each && cpus >= of.cpus && memory >= of.memory {
 				last = p.job
 			}
 		}
 		c = append(c, last)
 	}
-	f.columns[each] = c
+	f.columns[of] = c
 	return c
 }
 
-// when returns the running job after whose end a number of nodes have GPUs free each: the last of
+// when returns the running job after whose end a number of nodes have free what is needed on each: the last of
 // a group of jobs that end close in time and that are removed together. Jobs that have none of
 // the nodes do not count. ok is false if the nodes are never free.
 // _will_run_test in src/plugins/select/cons_tres/job_test.c.
-func (f *future) when(nodes nodeSet, count, each int32) (last int32, ok bool) {
+func (f *future) when(nodes nodeSet, count int32, each need) (last int32, ok bool) {
 	column := f.column(each)
 	need := nth(nodes, column, count)
 	if need == closed {
@@ -280,7 +304,7 @@ func nth(nodes nodeSet, column []int32, count int32) int32 {
 }
 
 // until keeps the nodes that are free once running jobs up to one have ended.
-func (f *future) until(nodes nodeSet, last, each int32) {
+func (f *future) until(nodes nodeSet, last int32, each need) {
 	column := f.column(each)
 	for n := nodes.next(0); n >= 0; n = nodes.next(n + 1) {
 		if column[n] > last {

@@ -76,7 +76,7 @@ func (r *reserving) cycle() {
 			if nodes.count() < int(s.nodes) {
 				continue
 			}
-			r.chosen = r.choose(nodes, r.chosen[:0], int(s.nodes), r.scratch)
+			r.pick(nodes, int(s.nodes))
 			if at <= now {
 				r.startOn(e.id, s, r.chosen)
 			} else {

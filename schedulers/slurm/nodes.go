@@ -1,6 +1,9 @@
 package slurm
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // set is a set of nodes: bit n%64 of word n/64.
 type nodeSet []uint64
@@ -29,6 +32,22 @@ func (s nodeSet) minus(o nodeSet) {
 	for i, w := range o {
 		s[i] &^= w
 	}
+}
+
+// or adds the members of another set.
+func (s nodeSet) or(o nodeSet) {
+	for i, w := range o {
+		s[i] |= w
+	}
+}
+
+// common counts the members that another set has, too.
+func (s nodeSet) common(o nodeSet) int {
+	n := 0
+	for i, w := range s {
+		n += bits.OnesCount64(w & o[i])
+	}
+	return n
 }
 
 // within reports whether another set has all members.
@@ -86,17 +105,28 @@ func (s nodeSet) nextRun(n int) run {
 	return run{first, w<<6 + bits.TrailingZeros64(x) - first}
 }
 
-// choose appends n of the nodes, which must have as many: the first of the shortest run that
-// suffices; if none does, the longest run, then again for the rest.
-// _eval_nodes_consec in src/plugins/select/cons_tres/job_test.c. The scratch is overwritten.
-func (s nodeSet) choose(dst []int32, n int, scratch nodeSet) []int32 {
+// nodeWeights are weights by node, nil if all are equal.
+type nodeWeights []int64
+
+// choose appends n of the nodes, which must have as many: of runs of equal weight, of those of the least weight, the
+// first of the shortest that suffices; if none does, the longest run, then again for the rest.
+// _eval_nodes in src/plugins/select/cons_tres/job_test.c. The scratch is overwritten.
+func (w nodeWeights) choose(s nodeSet, dst []int32, n int, scratch nodeSet) []int32 {
 	scratch = append(scratch[:0], s...)
 	for n > 0 {
-		best := run{}
+		best, least := run{}, int64(0)
 		for r := scratch.nextRun(0); r.nodes > 0; r = scratch.nextRun(r.first + r.nodes) {
+			weight := int64(0)
+			if w != nil {
+				weight = w[r.first]
+				if k := slices.IndexFunc(w[r.first:r.first+r.nodes], func(o int64) bool { return o != weight }); k > 0 {
+					r.nodes = k
+				}
+			}
 			enough, was := r.nodes >= n, best.nodes >= n
-			if best.nodes == 0 || enough && (!was || r.nodes < best.nodes) || !enough && !was && r.nodes > best.nodes {
-				best = r
+			if best.nodes == 0 || weight < least || weight == least &&
+				(enough && (!was || r.nodes < best.nodes) || !enough && !was && r.nodes > best.nodes) {
+				best, least = r, weight
 			}
 		}
 		if best.nodes == 0 {

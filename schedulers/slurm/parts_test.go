@@ -66,7 +66,7 @@ func TestNodeSet(t *testing.T) {
 			continue
 		}
 		n := 1 + r.IntN(count)
-		if got, want := a.choose(nil, n, nil), plainChoose(x, n); !slices.Equal(got, want) {
+		if got, want := nodeWeights(nil).choose(a, nil, n, nil), plainChoose(x, n); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: %d of %v: %v, want %v", seed, n, a, got, want)
 		}
 	}
@@ -238,7 +238,7 @@ func TestWhenPlain(t *testing.T) {
 			if enough.count() >= int(count) {
 				continue // it fits now, and nothing is asked
 			}
-			got, ok := f.when(nodes, count, each)
+			got, ok := f.when(nodes, count, need{gpus: each})
 			want, can := plainWhen(&f, nodes, count, each)
 			if ok != can || ok && got != want {
 				t.Fatalf("seed %d: %d of %b with %d GPUs: %d, %v, want %d, %v\n%+v", seed, count, nodes, each, got,
@@ -249,7 +249,7 @@ func TestWhenPlain(t *testing.T) {
 			}
 			found++
 			kept := slices.Clone(nodes)
-			f.until(kept, got, each)
+			f.until(kept, got, need{gpus: each})
 			for n, gpus := range f.free {
 				for _, b := range f.running[:got+1] {
 					for _, a := range b.at {

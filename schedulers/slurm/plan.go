@@ -221,7 +221,7 @@ func (p *policy) start(j simulator.ID, nodes nodeSet) (fits, ok bool) {
 		if p.avail.and(nodes); p.avail.count() < int(s.nodes) {
 			continue
 		}
-		p.chosen = p.choose(p.avail, p.chosen[:0], int(s.nodes), p.scratch)
+		p.pick(p.avail, int(s.nodes))
 		if fits = true; p.startOn(j, s, p.chosen) {
 			return true, true
 		}
@@ -243,6 +243,14 @@ func (p *policy) freeFor(j simulator.ID, s *shape) nodeSet {
 	} else {
 		s.free = p.v.FreeNodes(s.free, j, int(s.each))
 		s.free.and(s.fits)
+		if p.taken != nil {
+			s.free.minus(p.taken)
+		}
+		for n := s.free.next(0); n >= 0 && s.need.gpus == wholeNode; n = s.free.next(n + 1) {
+			if p.future.free[n] < p.future.gpus[n] {
+				s.free.remove(n)
+			}
+		}
 	}
 	s.enough = s.free.count() >= int(s.nodes)
 	return s.free
@@ -262,8 +270,13 @@ func (p *policy) startOn(j simulator.ID, s *shape, nodes []int32) bool {
 	if !p.plan.StartAt(j, p.seats) {
 		return false
 	}
+	cpus, memory := p.v.JobNeed(j)
 	for _, a := range p.seats {
 		p.future.free[a.Node] -= int32(a.GPUs)
+		if len(p.future.cpus) > 0 {
+			p.future.cpus[a.Node] -= cpus * int64(a.GPUs)
+			p.future.memory[a.Node] -= memory * int64(a.GPUs)
+		}
 	}
 	p.started(j)
 	return true
@@ -354,14 +367,14 @@ func (p *policy) victims(j simulator.ID, s *shape, nodes nodeSet) bool {
 		p.avail = append(p.avail[:0], s.fits...)
 		p.avail.and(nodes)
 		for n := p.avail.next(0); n >= 0; n = p.avail.next(n + 1) {
-			if p.gained[n] < s.each {
+			if p.gained[n] < s.each || s.need.gpus == wholeNode && p.gained[n] < p.future.gpus[n] {
 				p.avail.remove(n)
 			}
 		}
 		if p.avail.count() < int(s.nodes) {
 			continue
 		}
-		p.chosen = p.choose(p.avail, p.chosen[:0], int(s.nodes), p.scratch)
+		p.pick(p.avail, int(s.nodes))
 		p.requeues = slices.DeleteFunc(p.requeues[:i+1], func(v simulator.ID) bool {
 			return !slices.ContainsFunc(at(v), func(a workload.NodeGPUs) bool {
 				return slices.Contains(p.chosen, int32(a.Node))
@@ -574,19 +587,19 @@ func (p *policy) earliestIn(j simulator.ID, x *job, s *shape, reserves bool) (ti
 		p.avail.and(p.freeFor(j, s))
 		switch {
 		case p.avail.count() >= nodes:
-			p.chosen = p.choose(p.avail, p.chosen[:0], nodes, p.scratch)
+			p.pick(p.avail, nodes)
 		case p.victims(j, s, p.usableNow):
 		case !reserves:
 			return 0, false
 		default:
-			last, ok := p.future.when(p.usableNow, s.nodes, s.each)
+			last, ok := p.future.when(p.usableNow, s.nodes, s.need)
 			if !ok {
 				return 0, false
 			}
 			start = max(at, now+time.Second, p.future.running[last].ends)
 			p.avail = append(p.avail[:0], p.usableNow...)
-			p.future.until(p.avail, last, s.each)
-			p.chosen = p.choose(p.avail, p.chosen[:0], nodes, p.scratch)
+			p.future.until(p.avail, last, s.need)
+			p.pick(p.avail, nodes)
 		}
 		if start <= now {
 			return start, true

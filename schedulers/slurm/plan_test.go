@@ -210,7 +210,7 @@ func TestReservations(t *testing.T) {
 							free, shape.each)
 					}
 					for _, o := range list {
-						if slices.Contains(o.nodes, n) && o.from < min(at+x.limit, window) && o.to > at {
+						if slices.Contains(o.nodes, n) && at < window && o.from < min(at+x.limit, window) && o.to > at {
 							t.Fatalf("seed %d: job %d gets node %d from %v to %v, reserved: %+v", seed, e.id, n,
 								at, at+x.limit, o)
 						}

@@ -39,7 +39,7 @@ type policy struct {
 	config         *space.Config // the source of settings, nil if they are given
 	shares         *phaseShares  // of Members, else nil
 	backfill, full clock
-	// choose appends a number of the nodes; nodeSet.choose, unless a test compares with another way.
+	// choose appends a number of the nodes; nil unless a test compares with another way.
 	choose func(nodes nodeSet, dst []int32, n int, scratch nodeSet) []int32
 
 	v            *simulator.View
@@ -48,6 +48,9 @@ type policy struct {
 	limits       limits
 	reservations []advance
 	edges        []time.Duration // when they begin and end
+	wires        []wire          // the switches
+	weights      nodeWeights
+	taken        nodeSet // by jobs that have nodes whole, nil for none
 	usage
 	jobs        []job
 	queue       []entry // the waiting jobs in order
@@ -107,18 +110,23 @@ func (e entry) compare(o entry) int {
 }
 
 // layoutKey has the properties that jobs of one layout share.
-type layoutKey struct{ constraint, gpus, members, nodes int32 }
+type layoutKey struct {
+	constraint, gpus, members, nodes int32
+	whole                            bool
+}
 
-// layout has the shapes of jobs that fit on the same nodes: in each group of nodes that they may run on, a number of
-// nodes with equal GPUs.
+// layout has the shapes of jobs that fit on the same nodes: a number of nodes with equal GPUs, and if they ask for no
+// number of nodes, one for each group of nodes that they may run on.
 type layout struct {
 	gpus   int32
+	whole  bool // nodes are taken whole
 	shapes []shape
 }
 
 type shape struct {
 	nodes, each int32
-	fits        nodeSet // nodes of the group
+	need        need    // on each node
+	fits        nodeSet // nodes of the groups
 	free        nodeSet // nodes with room now, as of round
 	round       int
 	enough      bool // free has the number of nodes
@@ -126,9 +134,6 @@ type shape struct {
 
 func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
 	p.v, p.plan = v, plan
-	if p.choose == nil {
-		p.choose = nodeSet.choose
-	}
 	c := v.Cluster()
 	if p.config != nil {
 		s := Defaults()
@@ -164,6 +169,7 @@ func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
 	p.layouts = p.layouts[:0]
 	p.resetNodes()
 	p.resetReservations(c.Site.Reservations)
+	p.resetSwitches(c.Site.Switches)
 	p.ticked, p.submitted, p.freed, p.changed, p.planned = longAgo, longAgo, longAgo, longAgo, longAgo
 	p.observed = v.Submitted()
 	p.restored = p.observed == 0 && len(v.Past().Jobs()) == 0
@@ -179,21 +185,42 @@ func (p *policy) resetNodes() {
 	p.future.running = p.future.running[:0]
 	p.future.free = longer(p.future.free[:0], nodes)
 	p.future.changed()
+	groups := p.v.Cluster().Groups
+	p.weights, p.taken, p.future.gpus = nil, nil, p.future.gpus[:0]
 	for n := range nodes {
-		if !p.v.HasNodes() || p.v.NodeOpen(n) {
+		if !p.v.HasNodes() {
 			p.all.add(n)
+			break
+		}
+		if p.v.NodeOpen(n) {
+			p.all.add(n)
+		}
+		p.future.gpus = append(p.future.gpus, int32(p.v.NodeGPUs(n)))
+		if w := groups[p.v.NodeGroup(n)].Weight; w != groups[0].Weight && p.weights == nil {
+			p.weights = make(nodeWeights, nodes)
+			for k := range p.weights {
+				p.weights[k] = groups[p.v.NodeGroup(k)].Weight
+			}
 		}
 	}
 	p.countFree()
 }
 
-// countFree counts the free GPUs of all nodes.
+// countFree counts what is free on all nodes.
 func (p *policy) countFree() {
-	for n := range p.future.free {
+	f := &p.future
+	f.cpus, f.memory = f.cpus[:0], f.memory[:0]
+	for n := range f.free {
 		if !p.v.HasNodes() {
-			p.future.free[n] = int32(p.v.Free())
-		} else {
-			p.future.free[n] = int32(p.v.NodeFree(n))
+			f.free[n] = int32(p.v.Free())
+			continue
+		}
+		f.free[n] = int32(p.v.NodeFree(n))
+		if p.taken != nil && p.taken.has(n) {
+			f.free[n] = 0
+		}
+		if cpus, memory, counted := p.v.NodeSpare(n); counted {
+			f.cpus, f.memory = append(f.cpus, cpus), append(f.memory, memory)
 		}
 	}
 	p.future.changed()
@@ -207,7 +234,7 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 	*x = job{submit: p.v.JobSubmit(j), eligible: p.v.JobEligible(j), waits: !p.v.JobRunning(j)}
 	x.part, x.qos = p.site.partition(r.Partition, p.v.Cluster()), p.site.qosOf(r.QOS)
 	x.limit = p.site.partitions[x.part].limit(p.v, j, r)
-	x.layout = p.layoutOf(j, r)
+	x.layout = p.layoutOf(j, r, p.site.partitions[x.part].Exclusive)
 	x.cpus = p.cpus(r, &p.layouts[x.layout])
 	if j < p.observed {
 		p.plan.WakeAt(p.v.Now() + 1) // to restore the state of the previous run
@@ -333,24 +360,32 @@ func (p *policy) sort() {
 }
 
 // layoutOf returns the index of a job's layout.
-func (p *policy) layoutOf(j simulator.ID, r workload.Request) int32 {
-	key := layoutKey{int32(p.v.JobConstraint(j)), int32(p.v.JobDemand(j)), int32(p.v.JobMembers(j)), r.NodeCount}
+func (p *policy) layoutOf(j simulator.ID, r workload.Request, whole bool) int32 {
+	key := layoutKey{int32(p.v.JobConstraint(j)), int32(p.v.JobDemand(j)), int32(p.v.JobMembers(j)), r.NodeCount,
+		whole && p.v.HasNodes()}
 	if i, ok := p.layoutIndex[key]; ok {
 		return i
 	}
-	k := layout{gpus: key.gpus}
+	k := layout{gpus: key.gpus, whole: key.whole}
 	if !p.v.HasNodes() {
-		k.shapes = []shape{{nodes: 1, each: key.gpus, fits: p.all}}
+		k.shapes = []shape{{nodes: 1, each: key.gpus, need: need{gpus: key.gpus}, fits: p.all}}
 	} else {
 		k.shapes = p.shapesOf(j, key)
+	}
+	cpus, memory := p.v.JobNeed(j)
+	for i := range k.shapes {
+		s := &k.shapes[i]
+		s.need = need{s.each, cpus * int64(s.each), memory * int64(s.each)}
+		if k.whole {
+			s.need.gpus = wholeNode
+		}
 	}
 	i := int32(len(p.layouts))
 	p.layouts, p.layoutIndex[key] = append(p.layouts, k), i
 	return i
 }
 
-// shapesOf lays a job out on each group of nodes that it fits: on the nodes it asks for, or on as few as it
-// needs.
+// shapesOf lays a job out on the nodes it asks for, or in each group of nodes that it fits on as few as it needs.
 func (p *policy) shapesOf(j simulator.ID, key layoutKey) []shape {
 	var out []shape
 	nodes := len(p.future.free)
@@ -380,9 +415,16 @@ func (p *policy) shapesOf(j simulator.ID, key layoutKey) []shape {
 			of.each = (member + perMember - 1) / perMember
 			of.nodes = (key.gpus + of.each - 1) / of.each
 		}
-		if of.each <= holds && of.fits.count() >= int(of.nodes) {
+		switch {
+		case of.each > holds:
+		case key.nodes > 0 && len(out) > 0:
+			out[0].fits.or(of.fits)
+		case key.nodes > 0 || of.fits.count() >= int(of.nodes):
 			out = append(out, of)
 		}
+	}
+	if key.nodes > 0 && len(out) > 0 && out[0].fits.count() < int(out[0].nodes) {
+		return nil
 	}
 	return out
 }
@@ -416,6 +458,7 @@ func (p *policy) enter(j simulator.ID) {
 	x.waits = false
 	p.count(x, true)
 	b := busy{id: j, ends: p.v.JobSince(j) + x.limit}
+	b.cpus, b.memory = p.v.JobNeed(j)
 	if at, ok := p.v.JobLimitAt(j); ok {
 		b.ends = at
 	}
@@ -427,10 +470,23 @@ func (p *policy) enter(j simulator.ID) {
 	if b.at = p.v.Placement(at, j); !p.v.HasNodes() {
 		b.at = append(b.at, workload.NodeGPUs{GPUs: p.v.JobHeld(j)})
 	}
+	gpus := p.v.JobDemand(j)
+	if p.layouts[x.layout].whole {
+		if gpus = 0; p.taken == nil {
+			p.taken = make(nodeSet, len(p.all))
+		}
+		for i := range b.at {
+			a := &b.at[i]
+			p.taken.add(a.Node)
+			a.GPUs = int(p.future.gpus[a.Node])
+			p.future.free[a.Node] = 0
+			gpus += a.GPUs
+		}
+	}
 	p.future.running = slices.Insert(p.future.running, i, b)
 	p.future.changed()
 	p.round++
-	billing := p.site.partitions[x.part].billing(p.v.JobRequest(j), p.v.JobDemand(j))
+	billing := p.site.partitions[x.part].billing(p.v.JobRequest(j), gpus)
 	p.starts(spell{int32(j), x.user, billing, p.site.qos[x.qos].UsageFactor, p.v.JobSince(j), never})
 }
 
@@ -445,6 +501,13 @@ func (p *policy) leave(j simulator.ID) {
 	for _, a := range b.at {
 		if p.all.has(a.Node) {
 			p.future.free[a.Node] += int32(a.GPUs)
+		}
+		if len(p.future.cpus) > 0 {
+			p.future.cpus[a.Node] += b.cpus * int64(a.GPUs)
+			p.future.memory[a.Node] += b.memory * int64(a.GPUs)
+		}
+		if p.taken != nil {
+			p.taken.remove(a.Node)
 		}
 	}
 	n := len(p.future.running)

@@ -146,7 +146,7 @@ func TestChoose(t *testing.T) {
 		{setOf(62, 63, 64, 65, 70, 71, 72), 4, []int32{62, 63, 64, 65}},
 		{setOf(126, 127), 2, []int32{126, 127}},
 	} {
-		if got := tt.nodes.choose(nil, tt.n, nil); !slices.Equal(got, tt.want) {
+		if got := nodeWeights(nil).choose(tt.nodes, nil, tt.n, nil); !slices.Equal(got, tt.want) {
 			t.Errorf("%d of %b: %v, want %v", tt.n, tt.nodes, got, tt.want)
 		}
 	}
@@ -234,7 +234,7 @@ func TestWhen(t *testing.T) {
 		{setOf(0, 1), 3, 8, 0, false},
 		{setOf(0), 1, 9, 0, false},
 	} {
-		if got, ok := f.when(tt.nodes, tt.count, tt.each); ok != tt.ok || ok && got != tt.want {
+		if got, ok := f.when(tt.nodes, tt.count, need{gpus: tt.each}); ok != tt.ok || ok && got != tt.want {
 			t.Errorf("%d of %b with %d GPUs: job %d, %v, want %d, %v", tt.count, tt.nodes, tt.each, got, ok,
 				tt.want, tt.ok)
 		}

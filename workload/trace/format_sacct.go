@@ -250,6 +250,9 @@ func (r *csvRow) sacct() (row sacctRow, ok bool) {
 	row.user, row.account, row.cluster = r.text(sacctUser), r.text(sacctTenant), r.text(sacctCluster)
 	asks := workload.Request{Partition: r.text(sacctPartition), QOS: r.text(sacctQOS), MilliCPUs: row.tres.milliCPUs,
 		Memory: row.tres.memory, NodeCount: r.slurmNodes()}
+	if asked := r.value(sacctReqTRES); bytes.Contains(asked, []byte("gpu:")) {
+		asks.GPUModel = slurmtext.GPUType(string(asked))
+	}
 	if account := r.text(sacctAccount); account != row.account {
 		asks.Account = account
 	}

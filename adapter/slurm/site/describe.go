@@ -161,8 +161,9 @@ func (o Options) shown(ctx context.Context) (s conf.Shown, notes []string, err e
 		{conf.EventCommand, &s.Events, "when nodes were down or drained is not known, and they are taken to be up"},
 		{conf.ReservationCommand, &s.Reservations, "reservations are not known, and none is simulated"},
 		{conf.PastCommand, &s.Past, "reservations of the past are not known, and none of them is simulated"},
+		{conf.TopologyCommand, &s.Topology, ""},
 	} {
-		if *optional.to, err = printed(optional.of.File, optional.of.Args); err != nil {
+		if *optional.to, err = printed(optional.of.File, optional.of.Args); err != nil && optional.lacking != "" {
 			notes = append(notes, fmt.Sprintf("%s: %v", optional.lacking, err))
 		}
 	}

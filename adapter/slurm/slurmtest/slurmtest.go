@@ -28,6 +28,10 @@ type Options struct {
 	Name string
 	// Nodes is the number of nodes of 8 GPUs, 64 CPUs and 500 GB, called g1, g2 and so on; 16 if 0.
 	Nodes int
+	// Hardware are the nodes, instead, where they differ. g1 is the first of them.
+	Hardware []Hardware
+	// Topology is the content of topology.conf, with lines of Conf that use it.
+	Topology string
 	// Conf are further lines of slurm.conf, before the include line. PriorityType is
 	// priority/multifactor unless they say otherwise.
 	Conf string
@@ -39,6 +43,12 @@ type Options struct {
 	QOS map[string]int
 	// Backup is a second slurmctld, called spare, which stands by.
 	Backup bool
+}
+
+// Hardware is a number of equal nodes.
+type Hardware struct {
+	Nodes int
+	Is    string // as NodeName has it in slurm.conf: CPUs, RealMemory, Gres of 8 GPUs
 }
 
 // Account is an account of Slurm.
@@ -105,8 +115,15 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if why := Missing(); why != "" {
 		return nil, errors.New(why)
 	}
-	if o.Nodes == 0 {
+	if o.Nodes == 0 && o.Hardware == nil {
 		o.Nodes = 16
+	}
+	if o.Hardware == nil {
+		o.Hardware = []Hardware{{o.Nodes, "CPUs=64 RealMemory=500000 Gres=gpu:8"}}
+	}
+	o.Nodes = 0
+	for _, h := range o.Hardware {
+		o.Nodes += h.Nodes
 	}
 	if o.Name == "" {
 		o.Name = "emulated"
@@ -216,7 +233,18 @@ func (c *Cluster) folders() error {
 		return err
 	}
 	conf := fmt.Sprintf(slurmConf, c.o.Name, c.host, c.path("munge", "socket"), c.port, c.port+portSlurmd,
-		c.o.Dir, c.port+portDBD, c.o.Nodes, c.port+portNodes, c.port+portNodes+c.o.Nodes-1)
+		c.o.Dir, c.port+portDBD, c.o.Nodes)
+	gres, first := "", 1
+	for _, h := range c.o.Hardware {
+		names, port := fmt.Sprintf("g[%d-%d]", first, first+h.Nodes-1), c.port+portNodes+first-1
+		conf += fmt.Sprintf("NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=[%d-%d] %s State=UNKNOWN\n",
+			names, c.host, port, port+h.Nodes-1, h.Is)
+		if _, kind, typed := strings.Cut(h.Is, "Gres=gpu:"); typed && strings.Count(kind, ":") == 1 {
+			names += " Type=" + kind[:strings.Index(kind, ":")]
+		}
+		gres += "NodeName=" + names + " Name=gpu File=/dev/tty[0-7]\n"
+		first += h.Nodes
+	}
 	if c.o.Backup {
 		conf += "SlurmctldHost=spare(127.0.0.2)\nCommunicationParameters=NoCtldInAddrAny\n"
 	}
@@ -233,8 +261,7 @@ func (c *Cluster) folders() error {
 	}
 	dbd := fmt.Sprintf(slurmdbdConf, c.host, c.port+portDBD, c.path("munge", "socket"), c.o.Dir, c.port+portSQL)
 	for path, text := range map[string]string{"slurm.conf": conf, "autosched/autosched.conf": c.o.Include,
-		"gres.conf": fmt.Sprintf("NodeName=g[1-%d] Name=gpu File=/dev/tty[0-7]\n", c.o.Nodes),
-		"job.sh":    "#!/bin/sh\nexec sleep $1\n"} {
+		"gres.conf": gres, "topology.conf": c.o.Topology, "job.sh": "#!/bin/sh\nexec sleep $1\n"} {
 		if err := os.WriteFile(c.path(path), []byte(text), 0o644); err != nil {
 			return err
 		}
@@ -284,8 +311,6 @@ JobRequeue=1
 SchedulerType=sched/backfill
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
-NodeName=g[1-%[8]d] NodeHostname=%[2]s NodeAddr=127.0.0.1 Port=[%[9]d-%[10]d] \
- CPUs=64 RealMemory=500000 Gres=gpu:8 State=UNKNOWN
 PartitionName=train Nodes=g[1-%[8]d] Default=YES MaxTime=7-0 DefaultTime=10 \
  TRESBillingWeights=GRES/gpu=1.0 State=UP
 `

@@ -1,7 +1,8 @@
 // Command slurmrecord records a workload on a Slurm of 16 emulated nodes: the listings that slurm init reads, and a row
 // for each start of a job, in seconds since the beginning; reservations begin and end as if that were the year 2000.
 // Feature files hold lines of slurm.conf, and, after a line "%", commands that are run before the first submission.
-// Jobs go to the partition that --partitions names for their QOS.
+// Jobs get the arguments that --by-qos has for their QOS: {gpus} is their GPUs on a node, {gpus*24<128} a multiple of
+// these, at most 128.
 package main
 
 import (
@@ -33,18 +34,19 @@ func main() {
 	jobs := flag.String("workload", "", "workload: job, submit_s, run_s, nodes, gpus_per_node, limit_min, user, account, qos")
 	feature := flag.String("feature", "", "feature file")
 	out := flag.String("out", "", "folder for the recording")
-	partitions := flag.String("partitions", "", "partitions by QOS, as low=train,high=urgent")
-	more := flag.String("sbatch", "", "further arguments of sbatch, blanks between")
+	byQOS := flag.String("by-qos", "", "further arguments of sbatch by QOS, as 'low=-p train -c {gpus*4<64};high=-p urgent'")
+	hardware := flag.String("hardware", "", "nodes that differ, as '8 CPUs=64 RealMemory=500000 Gres=gpu:a100:8;8 ...'")
+	topology := flag.String("topology", "", "file with topology.conf")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := record(ctx, *jobs, *feature, *out, *partitions, strings.Fields(*more)); err != nil {
+	if err := record(ctx, *jobs, *feature, *out, *byQOS, *hardware, *topology); err != nil {
 		fmt.Fprintln(os.Stderr, "slurmrecord:", err)
 		os.Exit(1)
 	}
 }
 
-func record(ctx context.Context, file, feature, out, partitions string, more []string) (err error) {
+func record(ctx context.Context, file, feature, out, byQOS, hardware, topology string) (err error) {
 	text, err := os.ReadFile(feature)
 	if err != nil {
 		return err
@@ -59,16 +61,32 @@ func record(ctx context.Context, file, feature, out, partitions string, more []s
 		accounts = append(accounts, slurmtest.Account{Name: fmt.Sprintf("vc%d", i+1), Share: shares,
 			Users: users[2*i : 2*i+2]})
 	}
-	c, err := slurmtest.Start(ctx, slurmtest.Options{Conf: lines, Accounts: accounts,
-		QOS: map[string]int{"high": 100, "normal": 50, "low": 0}})
+	o := slurmtest.Options{Conf: lines, Accounts: accounts, QOS: map[string]int{"high": 100, "normal": 50, "low": 0}}
+	for item := range strings.SplitSeq(hardware, ";") {
+		if number, is, ok := strings.Cut(item, " "); ok {
+			n, err := strconv.Atoi(number)
+			if err != nil {
+				return err
+			}
+			o.Hardware = append(o.Hardware, slurmtest.Hardware{Nodes: n, Is: is})
+		}
+	}
+	if topology != "" {
+		text, err := os.ReadFile(topology)
+		if err != nil {
+			return err
+		}
+		o.Topology = string(text)
+	}
+	c, err := slurmtest.Start(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Stop()) }()
-	partition := map[string]string{}
-	for item := range strings.SplitSeq(partitions, ",") {
-		qos, name, _ := strings.Cut(item, "=")
-		partition[qos] = name
+	more := map[string][]string{}
+	for item := range strings.SplitSeq(byQOS, ";") {
+		qos, args, _ := strings.Cut(item, "=")
+		more[qos] = strings.Fields(args)
 	}
 	began := time.Now().Truncate(time.Second).Add(3 * time.Second)
 	for line := range strings.Lines(commands) {
@@ -86,7 +104,11 @@ func record(ctx context.Context, file, feature, out, partitions string, more []s
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
-	for _, l := range append(conf.Commands, conf.ReservationCommand) {
+	listings := append(conf.Commands, conf.ReservationCommand)
+	if topology != "" {
+		listings = append(listings, conf.TopologyCommand)
+	}
+	for _, l := range listings {
 		text, err := c.Run(ctx, "env", append([]string{"SLURM_TIME_FORMAT=%s"}, l.Args...)...)
 		if err != nil {
 			return err
@@ -112,10 +134,9 @@ func record(ctx context.Context, file, feature, out, partitions string, more []s
 		user, _ := strconv.Atoi(strings.TrimPrefix(r["user"], "asu"))
 		time.Sleep(time.Until(began.Add(time.Duration(submit * float64(time.Second)))))
 		j := slurmtest.Job{Seconds: int(run + .5), Nodes: number("nodes"), GPUs: number("gpus_per_node"),
-			Minutes: number("limit_min"), User: users[user-1], Account: r["account"], QOS: r["qos"],
-			More: slices.Clone(more)}
-		if p := partition[r["qos"]]; p != "" {
-			j.More = append(j.More, "--partition="+p)
+			Minutes: number("limit_min"), User: users[user-1], Account: r["account"], QOS: r["qos"]}
+		for _, a := range more[r["qos"]] {
+			j.More = append(j.More, multiple(a, j.GPUs))
 		}
 		id, err := c.Submit(ctx, j)
 		if err != nil {
@@ -148,6 +169,21 @@ func at(text string, began time.Time) string {
 		return text
 	}
 	return before + began.Add(time.Duration(seconds)*time.Second).Local().Format("2006-01-02T15:04:05") + after
+}
+
+// product is a multiple of a job's GPUs in an argument.
+var product = regexp.MustCompile(`\{gpus(?:\*(\d+)<(\d+))?\}`)
+
+// multiple has the multiples of GPUs of an argument as numbers.
+func multiple(argument string, gpus int) string {
+	return product.ReplaceAllStringFunc(argument, func(item string) string {
+		by, most := 1, gpus
+		if m := product.FindStringSubmatch(item); m[1] != "" {
+			by, _ = strconv.Atoi(m[1])
+			most, _ = strconv.Atoi(m[2])
+		}
+		return strconv.Itoa(min(by*gpus, most))
+	})
 }
 
 // asked is a job of the workload, and how long it runs if nothing stops it.
@@ -195,7 +231,7 @@ func read(file string) (out []map[string]string, err error) {
 // write writes the rows of accounting, in seconds since the beginning, with the run times that the jobs asked for.
 func write(ctx context.Context, c *slurmtest.Cluster, file string, began time.Time, ids map[string]asked,
 ) error {
-	const fields = "JobIDRaw,Submit,Start,End,State,User,Account,QOS,Partition,NNodes,AllocTRES,TimelimitRaw,Flags,NodeList"
+	const fields = "JobIDRaw,Submit,Start,End,State,User,Account,QOS,Partition,NNodes,AllocTRES,TimelimitRaw,Flags,NodeList,ReqTRES"
 	text, err := c.Run(ctx, "env", "SLURM_TIME_FORMAT=%s", "sacct", "-X", "-a", "-n", "-P", "-D", "-S", "now-3hours",
 		"--format="+fields)
 	if err != nil {
@@ -229,7 +265,7 @@ func write(ctx context.Context, c *slurmtest.Cluster, file string, began time.Ti
 		nodes, _ := strconv.Atoi(f[9])
 		rows = append(rows, append(row, strings.Fields(f[4])[0], fmt.Sprintf("asu%02d", user+1), f[6], f[7], f[8], f[9],
 			strconv.Itoa(gpus/max(1, nodes)), f[11], strconv.Itoa(of.seconds),
-			strings.ToLower(strings.TrimPrefix(f[12], "Sched")), f[13]))
+			strings.ToLower(strings.TrimPrefix(f[12], "Sched")), f[13], f[14], f[10]))
 	}
 	number := func(row []string) int { n, _ := strconv.Atoi(row[0]); return n }
 	slices.SortStableFunc(rows, func(a, b []string) int { return number(a) - number(b) })
@@ -240,6 +276,6 @@ func write(ctx context.Context, c *slurmtest.Cluster, file string, began time.Ti
 	defer w.Close()
 	table := csv.NewWriter(w)
 	_ = table.Write(strings.Split("job,start_no,submit,start,end,state,user,account,qos,partition,nodes,gpus_per_node,"+
-		"limit_min,run_s,by,node_list", ","))
+		"limit_min,run_s,by,node_list,req_tres,alloc_tres", ","))
 	return errors.Join(table.WriteAll(rows), w.Close())
 }

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/simulator"
@@ -28,6 +29,7 @@ type Run struct {
 	Jobs    []workload.Job
 	Cluster workload.Cluster
 	starts  []start
+	asked   []workload.Job // the jobs with what they asked for, nil if they got no more
 }
 
 // start is that of a job, in seconds but for the job.
@@ -70,6 +72,11 @@ func Read(file string) (*Run, error) {
 	byJob := map[int]int{}
 	var jobs []workload.Job
 	var out []start
+	type requested struct {
+		gpus workload.MilliGPU
+		workload.Requested
+	}
+	var asked []requested
 	var bad error
 	for _, row := range rows[1:] {
 		number := func(name string) int {
@@ -90,12 +97,26 @@ func Read(file string) (*Run, error) {
 			if _, named := column["partition"]; named {
 				partition = text("partition")
 			}
+			asks := workload.Request{NodeCount: int32(nodes), Partition: partition, Account: text("account"),
+				QOS: text("qos"), TimeLimit: time.Duration(number("limit_min")) * time.Minute,
+				Requeue: workload.RequeueRestarts}
+			gpus := workload.GPUs(nodes * number("gpus_per_node"))
+			if at, has := column["req_tres"]; has {
+				t, _, err := slurmtext.JobTRES(row[column["alloc_tres"]], row[at])
+				if err != nil {
+					return nil, fmt.Errorf("%s: job %d: %w", file, job, err)
+				}
+				least, err := slurmtext.ParseTRES(row[at])
+				if err != nil {
+					return nil, fmt.Errorf("%s: job %d: %w", file, job, err)
+				}
+				gpus = workload.MilliGPU(t.GPUs.NearestMilli())
+				asks.MilliCPUs, asks.Memory, asks.GPUModel = least.MilliCPUs, least.Memory, slurmtext.GPUType(row[at])
+				asked = append(asked, requested{workload.MilliGPU(least.GPUs.NearestMilli()), asks.Shared()})
+				asks.MilliCPUs, asks.Memory = t.MilliCPUs, t.Memory
+			}
 			jobs = append(jobs, workload.Job{ID: fmt.Sprint(job), User: text("user"), Tenant: text("account"),
-				Submit: time.Duration(number("submit")) * time.Second,
-				GPUs:   workload.GPUs(nodes * number("gpus_per_node")),
-				Requested: workload.Request{NodeCount: int32(nodes), Partition: partition, Account: text("account"),
-					QOS: text("qos"), TimeLimit: time.Duration(number("limit_min")) * time.Minute,
-					Requeue: workload.RequeueRestarts}.Shared()})
+				Submit: time.Duration(number("submit")) * time.Second, GPUs: gpus, Requested: asks.Shared()})
 			out = append(out, start{job: job, submit: number("submit"), start: number("start")})
 		}
 		if text("state") == "PREEMPTED" && column["run_s"] > 0 {
@@ -117,6 +138,10 @@ func Read(file string) (*Run, error) {
 	r := &Run{Cluster: cluster()}
 	for _, i := range order {
 		r.Jobs, r.starts = append(r.Jobs, jobs[i]), append(r.starts, out[i])
+		if asked != nil {
+			jobs[i].GPUs, jobs[i].Requested = asked[i].gpus, asked[i].Requested
+			r.asked = append(r.asked, jobs[i])
+		}
 	}
 	return r, bad
 }
@@ -132,9 +157,8 @@ func ReadSite(file, listings string) (*Run, slurm.Settings, error) {
 		}
 		*to = text
 	}
-	if text, err := os.ReadFile(filepath.Join(listings, conf.ReservationCommand.File)); err == nil {
-		shown.Reservations = text
-	}
+	shown.Reservations, _ = os.ReadFile(filepath.Join(listings, conf.ReservationCommand.File)) // not all have these
+	shown.Topology, _ = os.ReadFile(filepath.Join(listings, conf.TopologyCommand.File))
 	site, err := shown.Site()
 	if err != nil {
 		return nil, settings, err
@@ -150,6 +174,9 @@ func ReadSite(file, listings string) (*Run, slurm.Settings, error) {
 	}
 	return run, settings, nil
 }
+
+// Requested gives jobs the resources that they asked for, in place of the allocated ones.
+func (r *Run) Requested() { r.Jobs = slices.Clone(r.asked) }
 
 // MeanWait is the recorded one, in seconds.
 func (r *Run) MeanWait() float64 {

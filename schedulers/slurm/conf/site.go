@@ -20,8 +20,8 @@ import (
 // between the columns, sacctmgr show qos, assoc and event. The last three are empty where there is no slurmdbd.
 type Shown struct {
 	Config, Partitions, Nodes, QOS, Associations, Events []byte
-	// Reservations are the output of [ReservationCommand], and Past of [PastCommand].
-	Reservations, Past []byte
+	// Reservations are the output of [ReservationCommand], Past of [PastCommand], and Topology of [TopologyCommand].
+	Reservations, Past, Topology []byte
 	// Zone is the zone of times of events that name none; nil is UTC.
 	Zone *time.Location
 }
@@ -116,6 +116,9 @@ func (s Shown) Site() (*Site, error) {
 		return nil, err
 	}
 	if err := out.reservations(s.Reservations, s.Past, number, cmp.Or(s.Zone, time.UTC)); err != nil {
+		return nil, err
+	}
+	if err := out.topology(s.Topology, number); err != nil {
 		return nil, err
 	}
 	if err := out.qos(s.QOS); err != nil {
@@ -375,6 +378,9 @@ func (s *Site) partitions(text []byte) error {
 		if over := r["overtimelimit"]; over != "" && over != "NONE" {
 			s.note("partition %s: OverTimeLimit %s is not simulated, only that of slurm.conf", p.Name, over)
 		}
+		if p.Exclusive = strings.EqualFold(r["oversubscribe"], "EXCLUSIVE"); p.Exclusive {
+			r["oversubscribe"] = ""
+		}
 		for _, k := range []struct{ key, name, plain string }{{"oversubscribe", "OverSubscribe", "NO"},
 			{"gracetime", "GraceTime", "0"},
 			{"exclusiveuser", "ExclusiveUser", "NO"}, {"maxnodes", "MaxNodes", "UNLIMITED"}, {"lln", "LLN", "NO"},
@@ -450,12 +456,12 @@ func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 	type key struct {
 		model, partitions string
 		gpus, cpus        int
-		memory            int64
+		memory, weight    int64
 	}
 	at := map[key]int{}
 	var names [][]string // by group
 	bare, down := 0, 0
-	weights := map[string]bool{}
+	mixed := 0
 	var uncounted []string // types of MIG instances that accounting does not count
 	for _, r := range slurmtext.Records(string(text), "nodename") {
 		name := r["nodename"]
@@ -490,14 +496,21 @@ func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 			return nil, fmt.Errorf("nodes.txt: node %s: RealMemory: %w", name, err)
 		}
 		k.memory = megabytes << 20
-		weights[r["weight"]] = true
+		if r["weight"] != "" {
+			if k.weight, err = strconv.ParseInt(r["weight"], 10, 64); err != nil {
+				return nil, fmt.Errorf("nodes.txt: node %s: Weight: %w", name, err)
+			}
+		}
+		if k.model == "" && strings.Count(r["gres"], "gpu:") > 1 && len(gpus.MIG) == 0 {
+			mixed++
+		}
 		i, there := at[k]
 		if !there {
 			i = len(s.Cluster.Groups)
 			at[k] = i
 			names = append(names, nil)
 			s.Cluster.Groups = append(s.Cluster.Groups, workload.NodeGroup{Name: name, GPUsPerNode: k.gpus,
-				GPUModel: k.model, Partition: k.partitions, CPUs: k.cpus, Memory: k.memory})
+				GPUModel: k.model, Partition: k.partitions, CPUs: k.cpus, Memory: k.memory, Weight: k.weight})
 		}
 		s.Cluster.Groups[i].Nodes++
 		names[i] = append(names[i], name)
@@ -505,8 +518,17 @@ func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 	if len(s.Cluster.Groups) == 0 {
 		return nil, fmt.Errorf("nodes.txt: has no node with GPUs: write the output of scontrol show node into it")
 	}
-	if len(weights) > 1 {
-		s.note("nodes have weights, which are not simulated: jobs start on other nodes than on the real cluster")
+	if groups := s.Cluster.Groups; !slices.ContainsFunc(groups,
+		func(g workload.NodeGroup) bool { return g.Weight != groups[0].Weight }) {
+		for i := range groups {
+			groups[i].Weight = 0 // only differences matter
+		}
+	}
+	if mixed > 0 {
+		s.note("%d nodes have GPUs of several types: jobs that ask for one are simulated on any node", mixed)
+		for i := range s.Cluster.Groups {
+			s.Cluster.Groups[i].GPUModel = ""
+		}
 	}
 	if bare > 0 {
 		s.note("%d nodes without GPUs are left out; the job size factor counts them on the real cluster", bare)

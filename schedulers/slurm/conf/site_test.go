@@ -261,14 +261,19 @@ func TestNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	notes := strings.Join(site.Notes, "\n") + "\n"
-	for _, want := range []string{"OverSubscribe=EXCLUSIVE", "MaxNodes=2", "weights", "QOS normal: GrpTRES=cpu=24",
+	for _, want := range []string{"MaxNodes=2", "QOS normal: GrpTRES=cpu=24",
 		"QOS normal: MaxWall=1-00:00:00", "QOS low: MaxSubmitPU=10", "account a: GrpTRESRunMins=gres/gpu=100",
 		"user x of account a: MaxSubmit=7"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%s is not noted: %s", want, notes)
 		}
 	}
-	for _, simulated := range []string{"UsageFactor", "gres/gpu=2 ", "QoS=part", "account a: MaxSubmit=7 is"} {
+	groups := site.Cluster.Groups
+	if p := site.Cluster.Site.Partitions[0]; !p.Exclusive || len(groups) < 2 ||
+		!slices.ContainsFunc(groups, func(g workload.NodeGroup) bool { return g.Weight == 50 && g.Nodes == 1 }) {
+		t.Errorf("EXCLUSIVE or a weight is not read: %+v, %+v", p, groups)
+	}
+	for _, simulated := range []string{"UsageFactor", "OverSubscribe", "gres/gpu=2 ", "QoS=part", "account a: MaxSubmit=7 is"} {
 		if strings.Contains(strings.ReplaceAll(notes, "user x of account a", ""), simulated) {
 			t.Errorf("%s is noted: %s", simulated, notes)
 		}
