@@ -244,11 +244,7 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 
 // paper searches the whole space, pruned by the causal model of the round's own trials.
 func (r *Round) paper(ctx context.Context) (Result, error) {
-	study, err := prune.New(r.Space, nil, nil, prune.Options{Seed: r.Seed}).Begin(ctx, r.Incumbent, nil)
-	if err != nil {
-		return Result{}, err
-	}
-	r.Pruner = study
+	r.Pruner = prune.New(ctx, r.Space, r.Incumbent, r.Seed)
 	return r.run(ctx)
 }
 

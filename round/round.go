@@ -68,7 +68,7 @@ type Round struct {
 	registered *space.Space      // that Space is a part of (withoutInert); nil if it is all of it
 }
 
-// Pruner saves measurements in one search, such as prune.Study by a causal model.
+// Pruner saves measurements in one search, such as prune.Pruner by a causal model.
 type Pruner interface {
 	// Reject and Scope are those of search.Options.
 	Reject(history []search.Trial, c space.Config) string

@@ -29,8 +29,8 @@ type Asked struct {
 type Engine struct {
 	spec    Spec
 	session *search.Session
-	prune   *prune.Study // nil if the causal model is off
-	order   int64        // of the last trial that was reported
+	prune   *prune.Pruner // nil if the causal model is off
+	order   int64         // of the last trial that was reported
 	took    []time.Duration
 	costs   map[string]measuredCost // by the hash of the configuration
 }
@@ -54,10 +54,7 @@ func NewEngine(s *State) (*Engine, error) {
 		o.Method, o.State = search.DefaultSampler, nil
 	}
 	if s.Spec.Causal != CausalOff {
-		p := prune.New(s.Space, nil, nil, prune.Options{Seed: s.Spec.Seed})
-		if e.prune, err = p.Begin(context.Background(), start, nil); err != nil {
-			return nil, err
-		}
+		e.prune = prune.New(context.Background(), s.Space, start, s.Spec.Seed)
 		o.Reject = func(history []search.Trial, c space.Config) string {
 			if !e.causal() {
 				return ""

@@ -53,9 +53,7 @@ type Training struct {
 	Exhausted int
 }
 
-// contexts are the columns that describe the workload of a segment. All of them can be
-// computed from sampled futures too, on which a tuning round measures the incumbent
-// first.
+// contexts are the columns that describe the workload of a segment.
 var contexts = []struct {
 	name string
 	of   func(*segmentFacts) float64
@@ -92,31 +90,6 @@ const SegmentColumn = "segment"
 
 // BaseName is the column of an objective under the incumbent on the row's segment.
 func BaseName(objective string) string { return objective + "_incumbent" }
-
-// WorkloadNames are the contexts that need no measurement.
-func WorkloadNames() []string {
-	var out []string
-	for _, c := range contexts[:len(contexts)-measured] {
-		out = append(out, c.name)
-	}
-	return out
-}
-
-// measured is the number of contexts, the last ones, that need a measurement of the
-// incumbent.
-const measured = 2
-
-// WorkloadOf returns their means over scenarios.
-func WorkloadOf(x []round.Scenario, gpus int, horizon time.Duration) []float64 {
-	out := make([]float64, len(contexts)-measured)
-	for i := range x {
-		f := facts(&x[i], gpus, horizon)
-		for k := range out {
-			out[k] += contexts[k].of(&f) / float64(len(x))
-		}
-	}
-	return out
-}
 
 // Train measures configurations on the segments of a window.
 func Train(ctx context.Context, o replay.Options, t Options) (*Training, error) {

@@ -13,7 +13,6 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/autosched/autosched/causal/dataset"
 	"github.com/autosched/autosched/internal/cputime"
 	"github.com/autosched/autosched/lab/busy"
 	"github.com/autosched/autosched/replay"
@@ -108,7 +107,7 @@ type ToMatch struct {
 type searchKind struct {
 	name, description string
 	set               func(*round.Round)
-	prunes            bool // by a causal model that remembers earlier instants
+	prunes            bool // by a causal model of its own trials
 }
 
 // searchKinds lists the searches to compare: the product's search, its portfolio
@@ -129,8 +128,8 @@ func searchKinds() []searchKind {
 	return kinds
 }
 
-// Causal is a suffix of the name of a search: a causal model, learnt at earlier
-// instants, rejects proposals.
+// Causal is a suffix of the name of a search: a causal model, learnt from its trials, rejects proposals and
+// narrows the scope.
 const Causal = "+causal"
 
 // Check fails on a name that is not one of Searches.
@@ -214,7 +213,6 @@ type match struct {
 	e         *replay.Evaluation
 	in        *replay.RoundInput
 	futures   []round.Scenario
-	workload  []float64          // that a pruner gets
 	truth     *round.Scorer      // of the actual future
 	before    search.Measurement // of the incumbent in truth
 	reference string
@@ -227,7 +225,6 @@ func newMatch(ctx context.Context, e *replay.Evaluation, in *replay.RoundInput, 
 	if x.futures, err = e.Futures(ctx, in); err != nil {
 		return nil, err
 	}
-	x.workload = dataset.WorkloadOf(x.futures, e.Options.Cluster.TotalGPUs(), e.Options.Horizon)
 	if x.truth, err = e.Scorer(e.Truth(in)); err != nil {
 		return nil, err
 	}
@@ -256,7 +253,6 @@ func findSearches(names []string) ([]searchKind, error) {
 
 // tally holds a search's results: logarithms of ratios by hour.
 type tally struct {
-	pruners          map[int]*prune.Pruner // by seed
 	toMatch, matched int
 	plain            ToMatch // sums
 	rejected         float64
@@ -297,13 +293,9 @@ func (t *tally) search(ctx context.Context, kind searchKind, x *match, seed int,
 	if limit > 0 {
 		spent, stop = withProcessTime(ctx, began+limit)
 	}
-	var pruning *prune.Study
+	var pruning *prune.Pruner
 	if kind.prunes {
-		var err error
-		if pruning, err = t.pruner(x.e, seed).Begin(spent, r.Incumbent, x.workload); err != nil {
-			stop()
-			return err
-		}
+		pruning = prune.New(spent, x.e.Options.Scheduler.Space, r.Incumbent, uint64(seed))
 		r.Pruner = pruning
 	}
 	got, err := r.Run(spent)
@@ -358,8 +350,8 @@ func withProcessTime(ctx context.Context, until time.Duration) (limited context.
 	return limited, func() { cancel(); <-done }
 }
 
-// audit counts a study's rejections, and how many audited ones were right.
-func (t *tally) audit(s *prune.Study) {
+// audit counts a search's rejections, and how many audited ones were right.
+func (t *tally) audit(s *prune.Pruner) {
 	t.rejected += float64(s.Rejected)
 	for _, a := range s.Audits {
 		if a.Measured {
@@ -411,18 +403,6 @@ func near(trials []search.Trial, target float64) (n int, ok bool) {
 		}
 	}
 	return len(trials), false
-}
-
-// pruner returns the pruner of a seed, which has learnt from the searches before.
-func (t *tally) pruner(e *replay.Evaluation, seed int) *prune.Pruner {
-	if t.pruners == nil {
-		t.pruners = map[int]*prune.Pruner{}
-	}
-	if t.pruners[seed] == nil {
-		t.pruners[seed] = prune.New(e.Options.Scheduler.Space, dataset.WorkloadNames(), nil,
-			prune.Options{Seed: uint64(seed)})
-	}
-	return t.pruners[seed]
 }
 
 func (t *tally) report(name string, reference *tally) ComparedSearch {

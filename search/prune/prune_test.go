@@ -2,7 +2,6 @@ package prune
 
 import (
 	"context"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -31,29 +30,20 @@ func wide(t testing.TB) *space.Space {
 	return s
 }
 
-func wideCost(load float64, c space.Config) float64 {
+func wideCost(c space.Config) float64 {
 	d := c.Get("x").Float() - 2
-	return load * (100 + 10*d*d + map[string]float64{"good": 0, "bad": 100, "awful": 400}[c.Get("mode").Text()])
+	return 100 + 10*d*d + map[string]float64{"good": 0, "bad": 100, "awful": 400}[c.Get("mode").Text()]
 }
 
-func wideEvaluator(load float64, count *int) search.Evaluator {
-	return func(_ context.Context, c space.Config) (search.Measurement, error) {
-		*count++
-		return search.Measurement{Values: []float64{wideCost(load, c)}}, nil
-	}
+func wideEvaluator(_ context.Context, c space.Config) (search.Measurement, error) {
+	return search.Measurement{Values: []float64{wideCost(c)}}, nil
 }
 
-func pruned(t *testing.T, p *Pruner, load float64, budget int, seed uint64, o func(*search.Options)) (search.Result,
-	*Study) {
+// pruned runs a search with a pruner.
+func pruned(t *testing.T, p *Pruner, budget int, o func(*search.Options)) search.Result {
 	t.Helper()
-	s := wide(t)
-	w, err := p.Begin(context.Background(), s.Default(), []float64{load})
-	if err != nil {
-		t.Fatal(err)
-	}
-	count := 0
-	opts := search.Options{Space: s, Evaluate: wideEvaluator(load, &count), Method: "random",
-		Budget: budget, Workers: 1, Seed: seed, Reject: w.Reject, Scope: w.Scope}
+	opts := search.Options{Space: wide(t), Evaluate: wideEvaluator, Method: "random",
+		Budget: budget, Workers: 1, Seed: 1, Reject: p.Reject, Scope: p.Scope}
 	if o != nil {
 		o(&opts)
 	}
@@ -61,41 +51,44 @@ func pruned(t *testing.T, p *Pruner, load float64, budget int, seed uint64, o fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Finish(r.Trials); err != nil {
+	if err := p.Finish(r.Trials); err != nil {
 		t.Fatal(err)
 	}
-	return r, w
+	return r
 }
 
-// TestPrunerSavesMeasurements: with a trained pruner a study omits most of the bad
-// measurements, and audits confirm the rejections.
+func newPruner(t *testing.T, seed uint64) *Pruner {
+	t.Helper()
+	s := wide(t)
+	return New(context.Background(), s, s.Default(), seed)
+}
+
+// TestPrunerSavesMeasurements: a search omits most of the bad measurements, and audits confirm the
+// rejections.
 func TestPrunerSavesMeasurements(t *testing.T) {
 	if testing.Short() {
 		t.Skip("tunes many times")
 	}
-	p := New(wide(t), []string{"load"}, nil, Options{Seed: 1})
 	hopeless := func(trials []search.Trial) (n int) {
 		for i := range trials {
-			if wideCost(1, trials[i].Config) > 200 {
+			if wideCost(trials[i].Config) > 200 {
 				n++
 			}
 		}
 		return n
 	}
 	rejected, audited, right, with, without := 0, 0, 0, 0, 0
-	for study := range 6 {
-		load := 1 + .3*float64(study)
-		r, w := pruned(t, p, load, 40, uint64(study), nil)
-		count := 0
-		plain, err := search.Tune(context.Background(),
-			search.Options{Space: wide(t), Evaluate: wideEvaluator(load, &count), Method: "random",
-				Budget: 40, Workers: 1, Seed: uint64(study)})
+	for seed := range uint64(3) {
+		p := newPruner(t, seed)
+		r := pruned(t, p, 120, func(o *search.Options) { o.Seed = seed })
+		plain, err := search.Tune(context.Background(), search.Options{Space: wide(t), Evaluate: wideEvaluator,
+			Method: "random", Budget: 120, Workers: 1, Seed: seed})
 		if err != nil {
 			t.Fatal(err)
 		}
 		with, without = with+hopeless(r.Trials), without+hopeless(plain.Trials)
-		rejected += w.Rejected
-		for _, a := range w.Audits {
+		rejected += p.Rejected
+		for _, a := range p.Audits {
 			if a.Measured {
 				audited++
 				if a.Worse {
@@ -103,9 +96,12 @@ func TestPrunerSavesMeasurements(t *testing.T) {
 				}
 			}
 		}
-		if best, other := wideCost(1, r.Trials[r.Best].Config),
-			wideCost(1, plain.Trials[plain.Best].Config); study > 1 && best > 1.1*other {
-			t.Errorf("study %d: the best costs %.0f, without pruning %.0f", study, best, other)
+		if best, other := wideCost(r.Trials[r.Best].Config),
+			wideCost(plain.Trials[plain.Best].Config); best > 1.1*other {
+			t.Errorf("seed %d: the best costs %.0f, without pruning %.0f", seed, best, other)
+		}
+		if p.rows() < 100 {
+			t.Errorf("%d rows learnt", p.rows())
 		}
 	}
 	t.Logf("%d rejected, hopeless measurements %d instead of %d, %d of %d audits right",
@@ -116,19 +112,16 @@ func TestPrunerSavesMeasurements(t *testing.T) {
 	if audited < 5 || float64(right) < .8*float64(audited) {
 		t.Errorf("%d of %d audited rejections were right", right, audited)
 	}
-	if p.Rows() < 200 {
-		t.Errorf("%d rows learnt", p.Rows())
-	}
 }
 
 // TestPrunerNarrows: parameters without an effect are fixed after a while.
 func TestPrunerNarrows(t *testing.T) {
 	testshared.Full(t)
-	p := New(wide(t), []string{"load"}, nil, Options{Seed: 1, Delta: .05})
-	pruned(t, p, 1, 60, 1, nil)
-	r, w := pruned(t, p, 1.5, 40, 2, nil)
-	if w.Narrowed < 10 {
-		t.Fatalf("%d suggestions narrowed", w.Narrowed)
+	p := newPruner(t, 1)
+	p.life.delta = .05
+	r := pruned(t, p, 100, nil)
+	if p.Narrowed < 10 {
+		t.Fatalf("%d suggestions narrowed", p.Narrowed)
 	}
 	for _, trial := range r.Trials {
 		if (trial.Projected == nil) != (len(trial.Narrowed) == 0) {
@@ -143,21 +136,13 @@ func TestPrunerNarrows(t *testing.T) {
 	}
 }
 
-// TestPrunerIsDeterministic: equal studies have equal trials.
+// TestPrunerIsDeterministic: equal searches have equal trials.
 func TestPrunerIsDeterministic(t *testing.T) {
 	run := func(workers int) []string {
-		p := New(wide(t), []string{"load"}, nil, Options{Seed: 4})
 		var out []string
-		for study := range 3 {
-			r, _ := pruned(t, p, 1+float64(study), 30, uint64(study), func(o *search.Options) {
-				o.Method, o.Workers = "sobol", workers
-				o.Evaluate = func(_ context.Context, c space.Config) (search.Measurement, error) {
-					return search.Measurement{Values: []float64{wideCost(1+float64(study), c)}}, nil
-				}
-			})
-			for _, trial := range r.Trials {
-				out = append(out, trial.Config.String())
-			}
+		r := pruned(t, newPruner(t, 4), 90, func(o *search.Options) { o.Method, o.Workers = "sobol", workers })
+		for _, trial := range r.Trials {
+			out = append(out, trial.Config.String())
 		}
 		return out
 	}
@@ -166,40 +151,14 @@ func TestPrunerIsDeterministic(t *testing.T) {
 	}
 }
 
-func TestPrunerRefuses(t *testing.T) {
-	p := New(wide(t), []string{"load"}, nil, Options{})
-	for _, c := range [][]float64{nil, {1, 2}, {math.NaN()}} {
-		if _, err := p.Begin(context.Background(), wide(t).Default(), c); err == nil {
-			t.Errorf("context %v", c)
-		}
-	}
-}
-
-// TestPrunerLearnsMetrics: the structural head uses the metrics.
-func TestPrunerLearnsMetrics(t *testing.T) {
-	p := New(wide(t), []string{"load"}, []string{"half"}, Options{Seed: 1})
-	r, _ := pruned(t, p, 2, 40, 3, func(o *search.Options) {
-		o.Evaluate = func(_ context.Context, c space.Config) (search.Measurement, error) {
-			return search.Measurement{Values: []float64{wideCost(2, c)},
-				Metrics: map[string]float64{"half": wideCost(2, c) / 2}}, nil
-		}
-	})
-	if p.model == nil || len(r.Rejected) == 0 {
-		t.Fatal("nothing learnt")
-	}
-	if e := p.model.Errors()[0]; e.Blend > .5*e.Mean {
-		t.Errorf("%+v", e)
-	}
-}
-
-// narrowed runs a study with a pruner trained by an earlier one, and returns its scopes.
-func narrowed(t *testing.T, o Options, cost func(step int, c space.Config) float64) []Scoped {
+// narrowed runs a search, and returns its scopes.
+func narrowed(t *testing.T, l life, cost func(step int, c space.Config) float64) []Scoped {
 	t.Helper()
-	o.Seed, o.Delta = 1, .05
-	p := New(wide(t), []string{"load"}, nil, o)
-	pruned(t, p, 1, 60, 1, nil)
+	l.delta = .05
+	p := newPruner(t, 1)
+	p.life = l
 	step := 0
-	_, w := pruned(t, p, 1, 60, 2, func(o *search.Options) {
+	pruned(t, p, 120, func(o *search.Options) {
 		if cost != nil {
 			o.Evaluate = func(_ context.Context, c space.Config) (search.Measurement, error) {
 				step++
@@ -207,10 +166,10 @@ func narrowed(t *testing.T, o Options, cost func(step int, c space.Config) float
 			}
 		}
 	})
-	if len(w.Scopes) == 0 {
+	if len(p.Scopes) == 0 {
 		t.Fatal("nothing was narrowed")
 	}
-	return w.Scopes
+	return p.Scopes
 }
 
 func endings(scopes []Scoped) map[string]int {
@@ -224,12 +183,12 @@ func endings(scopes []Scoped) map[string]int {
 // TestScopeExpires: a narrowing ends after its rounds, and records its evidence.
 func TestScopeExpires(t *testing.T) {
 	testshared.Full(t)
-	scopes := narrowed(t, Options{TTL: 3, Release: 1e-9, Patience: 1000}, nil)
+	scopes := narrowed(t, life{ttl: 3, release: 1e-9, patience: 1000}, nil)
 	for _, s := range scopes {
 		if s.Expires != s.Set+3 || s.Why == Expired && s.Ended != s.Expires || s.Why != "" && s.Why != Expired {
 			t.Errorf("%+v", s)
 		}
-		if s.Op == "" || s.Reason == "" || s.ModelRows < 60 || s.ACEHigh < s.ACE || s.ACE < s.ACELow {
+		if s.Op == "" || s.Reason == "" || s.ModelRows < minTrials || s.ACEHigh < s.ACE || s.ACE < s.ACELow {
 			t.Errorf("without evidence: %+v", s)
 		}
 	}
@@ -241,11 +200,11 @@ func TestScopeExpires(t *testing.T) {
 // TestScopeIsReleased: at random before its time.
 func TestScopeIsReleased(t *testing.T) {
 	testshared.Full(t)
-	always := endings(narrowed(t, Options{TTL: 5, Release: 1, Patience: 1000}, nil))
+	always := endings(narrowed(t, life{ttl: 5, release: 1, patience: 1000}, nil))
 	if always[Released] == 0 || always[Expired] > 0 {
 		t.Errorf("released each round, but %v", always)
 	}
-	some := endings(narrowed(t, Options{TTL: 10, Release: .2, Patience: 1000}, nil))
+	some := endings(narrowed(t, life{ttl: 10, release: .2, patience: 1000}, nil))
 	if some[Released] == 0 {
 		t.Errorf("released one in five, but %v", some)
 	}
@@ -254,7 +213,7 @@ func TestScopeIsReleased(t *testing.T) {
 // TestScopeIsReleasedWhereStuck: all narrowings end when no better trial is found.
 func TestScopeIsReleasedWhereStuck(t *testing.T) {
 	testshared.Full(t)
-	got := narrowed(t, Options{TTL: 10, Release: 1e-9, Patience: 3}, nil)
+	got := narrowed(t, life{ttl: 10, release: 1e-9, patience: 3}, nil)
 	if endings(got)[Stale] == 0 {
 		t.Errorf("%+v", got)
 	}
@@ -270,11 +229,11 @@ func TestScopeEndsOnDrift(t *testing.T) {
 	if testing.Short() {
 		t.Skip("tunes many times")
 	}
-	got := narrowed(t, Options{TTL: 1000, Release: 1e-9, Patience: 1000}, func(step int, c space.Config) float64 {
-		if step < 16 {
-			return wideCost(1, c)
+	got := narrowed(t, life{ttl: 1000, release: 1e-9, patience: 1000}, func(step int, c space.Config) float64 {
+		if step < 70 {
+			return wideCost(c)
 		}
-		return 30*wideCost(1, c) + 1e4*c.Get("idle1").Float() // a parameter without an effect before dominates
+		return 30*wideCost(c) + 1e4*c.Get("idle1").Float() // a parameter without an effect before dominates
 	})
 	if endings(got)[Drifted] == 0 {
 		t.Errorf("%+v", got)
@@ -291,45 +250,28 @@ func TestScopeObeysRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := New(s, []string{"load"}, nil, Options{Seed: 1, Delta: .05, Patience: 1000, Release: 1e-9})
-	changed := 0
-	for study := range 2 {
-		w, err := p.Begin(context.Background(), s.Default(), []float64{1})
-		if err != nil {
+	p := New(context.Background(), s, s.Default(), 1)
+	p.life = life{delta: .05, ttl: 5, release: 1e-9, patience: 1000}
+	r := pruned(t, p, 100, func(o *search.Options) { o.Space = s })
+	for _, trial := range r.Trials {
+		if err := s.Check(trial.Config); err != nil {
 			t.Fatal(err)
-		}
-		count := 0
-		r, err := search.Tune(context.Background(),
-			search.Options{Space: s, Evaluate: wideEvaluator(1, &count), Method: "random",
-				Budget: 40, Workers: 1, Seed: uint64(study), Reject: w.Reject, Scope: w.Scope})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, trial := range r.Trials {
-			if err := s.Check(trial.Config); err != nil {
-				t.Fatal(err)
-			}
-		}
-		changed += w.Narrowed
-		if err := w.Finish(r.Trials); err != nil {
-			t.Fatal(err)
-		}
-		// The scope would keep the switch as it is in the best trial; a mode that
-		// forbids it is asked for.
-		w.until = 1 << 30
-		values := space.Values{"x": space.Num(2), "mode": space.Text("good"), "idle1": space.Num(.5),
-			"idle2": space.Int(3), "idle3": space.Bool(true)}
-		ask, _ := s.Project(values)
-		w.incumbent = s.Default() // idle3 is off there
-		w.Scopes = append(w.Scopes,
-			Scoped{Narrowing: model.Narrowing{Parameter: "idle3", Op: "fix", Reason: model.Inert}})
-		w.scope = append(w.scope[:0], len(w.Scopes)-1)
-		got, why := w.Scope(r.Trials, ask)
-		if err := s.Check(got); err != nil || len(why) == 0 {
-			t.Errorf("%s: %v, %q", got, err, why)
 		}
 	}
-	if changed == 0 {
+	if p.Narrowed == 0 {
 		t.Error("nothing was narrowed")
+	}
+	// The scope would keep the switch as it is in the best trial; a mode that
+	// forbids it is asked for.
+	p.until = 1 << 30
+	values := space.Values{"x": space.Num(2), "mode": space.Text("good"), "idle1": space.Num(.5),
+		"idle2": space.Int(3), "idle3": space.Bool(true)}
+	ask, _ := s.Project(values)
+	p.incumbent = s.Default() // idle3 is off there
+	p.Scopes = append(p.Scopes, Scoped{Narrowing: model.Narrowing{Parameter: "idle3", Op: "fix", Reason: model.Inert}})
+	p.scope = append(p.scope[:0], len(p.Scopes)-1)
+	got, why := p.Scope(r.Trials, ask)
+	if err := s.Check(got); err != nil || len(why) == 0 {
+		t.Errorf("%s: %v, %q", got, err, why)
 	}
 }

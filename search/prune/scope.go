@@ -11,7 +11,23 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Scoped is a narrowing with the rounds of the study in which it is in force.
+// life bounds narrowings, in rounds of batch trials.
+type life struct {
+	// delta is model.Scope's: a parameter whose effect on the objective is below this
+	// share is fixed.
+	delta float64
+	// ttl is for how many rounds a narrowing is in force.
+	ttl int
+	// release is the probability with which a narrowing is dropped in each round, so
+	// that no parameter stays fixed for good.
+	release float64
+	// patience is after how many rounds without a better trial all are dropped.
+	patience int
+}
+
+var usual = life{delta: .01, ttl: 5, release: .05, patience: 8}
+
+// Scoped is a narrowing with the rounds of the search in which it is in force.
 type Scoped struct {
 	model.Narrowing
 	// Set is the round in which it began, Expires that in which it ends at the latest.
@@ -19,7 +35,7 @@ type Scoped struct {
 	// ModelRows is how many trials the model had learnt from.
 	ModelRows int
 	// Ended is the round in which it ended and Why is one of the reasons below;
-	// 0 and "" if it was in force at the end of the study.
+	// 0 and "" if it was in force at the end of the search.
 	Ended int
 	Why   string
 }
@@ -35,92 +51,92 @@ const (
 // Scope restricts a suggestion to parameters worth searching. Parameters without an
 // effect, or whose best value the best trial has, keep that trial's values. It
 // returns the changes in words.
-func (s *Study) Scope(history []search.Trial, c space.Config) (space.Config, []string) {
-	s.update(history)
-	if !s.ready(history) {
+func (p *Pruner) Scope(history []search.Trial, c space.Config) (space.Config, []string) {
+	p.update(history)
+	if !p.ready(history) {
 		return c, nil
 	}
-	s.review(history)
+	p.review(history)
 	var reasons []string
 	values := space.Values{}
 	for _, id := range c.IDs() {
 		values[id] = c.Get(id)
 	}
-	for _, i := range s.scope {
-		if why := s.apply(values, &s.Scopes[i]); why != "" {
+	for _, i := range p.scope {
+		if why := p.apply(values, &p.Scopes[i]); why != "" {
 			reasons = append(reasons, why)
 		}
 	}
 	if len(reasons) == 0 {
 		return c, nil
 	}
-	s.Narrowed++
-	out, _ := s.p.columns.space.Project(values)
+	p.Narrowed++
+	out, _ := p.columns.space.Project(values)
 	return out, reasons
 }
 
 // review updates the scope once a round: narrowings expire together, are
-// released at random, and are all dropped after Patience rounds without a better
+// released at random, and are all dropped after life.patience rounds without a better
 // trial.
-func (s *Study) review(history []search.Trial) {
+func (p *Pruner) review(history []search.Trial) {
 	round := len(history) / batch
-	if now := least(history); now < s.least {
-		s.least, s.better = now, round
+	if now := least(history); now < p.least {
+		p.least, p.better = now, round
 	}
-	if len(s.scope) > 0 && round-s.better >= s.p.o.Patience {
-		s.end(Stale, round, func(int) bool { return true })
-		s.until, s.better = round+s.p.o.TTL, round
+	if len(p.scope) > 0 && round-p.better >= p.life.patience {
+		p.end(Stale, round, func(int) bool { return true })
+		p.until, p.better = round+p.life.ttl, round
 	}
-	if round >= s.until {
-		s.end(Expired, round, func(int) bool { return true })
-		s.until = round + s.p.o.TTL
-		s.narrow(history, round)
-	} else if round > s.round {
-		r := rng.Stream("scope release", s.p.o.Seed, s.study, uint64(round))
-		s.end(Released, round, func(int) bool { return r.Float64() < s.p.o.Release })
+	if round >= p.until {
+		p.end(Expired, round, func(int) bool { return true })
+		p.until = round + p.life.ttl
+		p.narrow(history, round)
+	} else if round > p.round {
+		r := rng.Stream("scope release", p.seed, uint64(round))
+		p.end(Released, round, func(int) bool { return r.Float64() < p.life.release })
 	}
-	s.round = round
+	p.round = round
 }
 
 // end ends the chosen ones of the narrowings in force.
-func (s *Study) end(why string, round int, chosen func(int) bool) {
-	s.scope = slices.DeleteFunc(s.scope, func(i int) bool {
+func (p *Pruner) end(why string, round int, chosen func(int) bool) {
+	p.scope = slices.DeleteFunc(p.scope, func(i int) bool {
 		if !chosen(i) {
 			return false
 		}
-		s.Scopes[i].Ended, s.Scopes[i].Why = round, why
+		p.Scopes[i].Ended, p.Scopes[i].Why = round, why
 		return true
 	})
 }
 
 // narrow asks the model for a scope around the best trial.
-func (s *Study) narrow(history []search.Trial, round int) {
-	best := s.incumbent
+func (p *Pruner) narrow(history []search.Trial, round int) {
+	best := p.incumbent
 	low := math.Inf(1)
 	for i := range history {
 		if t := &history[i]; t.OK() && t.Measurement.Mean() < low {
 			best, low = t.Config, t.Measurement.Mean()
 		}
 	}
-	s.incumbent = best
-	got, err := s.p.model.Narrow(cost, s.point(best), model.Scope{Delta: s.p.o.Delta})
+	p.incumbent = best
+	got, err := p.model.Narrow(cost, p.point(best), model.Scope{Delta: p.life.delta})
 	if err != nil {
-		s.err = err
+		p.err = err
 		return
 	}
 	// A parameter is fixed only if all its columns are: the elements of an array, or
 	// a number and its special value.
 	fixed, free := map[string]int{}, map[string]int{}
-	for i := range s.p.columns.Len() {
-		free[s.p.columns.Param(i)]++
+	for i := range p.columns.Len() {
+		free[p.columns.Param(i)]++
 	}
 	for _, n := range got {
 		if n.Op == "fix" {
-			fixed[s.paramOf(n.Parameter)]++
+			fixed[p.paramOf(n.Parameter)]++
 		}
 	}
 	for _, n := range got {
-		id := s.paramOf(n.Parameter)
+		id := p.paramOf(n.Parameter)
 		switch {
 		case n.Op == "fix" && fixed[id] == free[id]:
 			n.Parameter = id
@@ -129,30 +145,30 @@ func (s *Study) narrow(history []search.Trial, round int) {
 		default:
 			continue
 		}
-		s.scope = append(s.scope, len(s.Scopes))
-		s.Scopes = append(s.Scopes, Scoped{Narrowing: n, Set: round, Expires: s.until, ModelRows: s.p.Rows()})
+		p.scope = append(p.scope, len(p.Scopes))
+		p.Scopes = append(p.Scopes, Scoped{Narrowing: n, Set: round, Expires: p.until, ModelRows: p.rows()})
 	}
 }
 
-func (s *Study) paramOf(column string) string {
-	return s.p.columns.Param(slices.Index(s.p.columns.Names(), column))
+func (p *Pruner) paramOf(column string) string {
+	return p.columns.Param(slices.Index(p.columns.Names(), column))
 }
 
 // apply restricts one parameter and returns the change in words, "" for none.
-func (s *Study) apply(values space.Values, n *Scoped) string {
-	now, best := values.Get(n.Parameter), s.incumbent.Get(n.Parameter)
+func (p *Pruner) apply(values space.Values, n *Scoped) string {
+	now, best := values.Get(n.Parameter), p.incumbent.Get(n.Parameter)
 	if now.IsZero() || best.IsZero() {
 		return ""
 	}
 	to := best
 	switch n.Op {
 	case "interval":
-		if special(s.p.columns.space, n.Parameter, now) || now.Float() >= n.Low && now.Float() <= n.High {
+		if special(p.columns.space, n.Parameter, now) || now.Float() >= n.Low && now.Float() <= n.High {
 			return ""
 		}
-		to = squeeze(s.p.columns.space, &n.Narrowing, now.Float())
+		to = squeeze(p.columns.space, &n.Narrowing, now.Float())
 	case "exclude":
-		if !slices.Contains(n.Excluded, s.p.columns.value(n.Parameter, now)) {
+		if !slices.Contains(n.Excluded, p.columns.value(n.Parameter, now)) {
 			return ""
 		}
 	}

@@ -49,8 +49,8 @@ time of a whole search. "rejected" is how many proposals per search a causal mod
 rejected; some of them are measured all the same, and "audits right" is the share
 of those that were rejected rightly.
 
-Searches, each optionally followed by ` + searches.Causal + `, which lets a causal model,
-learnt at the instants before, reject proposals:
+Searches, each optionally followed by ` + searches.Causal + `, which lets a causal model
+of its trials reject proposals:
 ` + searchList(),
 		Example: `  autosched-lab tune --trace sample --nodes 20 --hours 4 --seeds 2 --searches autosched,random,bluefin
   autosched-lab tune --trace jobs.csv.gz --from 2017-10-09 --to 2017-10-12 --nodes 40 --scheduler lucid --time 500ms --budget 1000 --json`,
