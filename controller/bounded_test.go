@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -29,13 +31,13 @@ func jobsOf(hour, jobs int) (out []workload.Event) {
 	return out
 }
 
-// TestRetentionInEveryState: old events are dropped and forgotten, whatever keeps the rounds of a scheduler from moving
-// (N2).
+// TestRetentionInEveryState: old events are dropped and forgotten (N2), and so are superseded proposals (N8), whatever
+// keeps the rounds of a scheduler from moving.
 func TestRetentionInEveryState(t *testing.T) {
 	testshared.Full(t)
-	const days = 120
+	const days, proposals = 120, 5
 	clock := atomic.Int64{}
-	h := &harness{t: t, dir: t.TempDir(), retain: controller.MinRetain,
+	h := &harness{t: t, dir: t.TempDir(), retain: controller.MinRetain, keep: proposals,
 		decide: adopt(func(round.Input) int { return 5 }),
 		now:    func() time.Time { return origin.Add(time.Duration(clock.Load())) }}
 	h.open()
@@ -76,9 +78,27 @@ func TestRetentionInEveryState(t *testing.T) {
 		ack("held", instance, rollout.AckApplied)
 	}
 	ack("degraded", "a", rollout.AckFailed)
+	propose := func(id string, n int) {
+		c, _, err := h.service.Scheduler(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sp, err := space.New(c.Params, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = h.service.Propose(context.Background(), controller.Call{}, id,
+			sp.Default().With("queues", space.Int(1+n%9)), "test", rollout.Evidence{})
+		if err != nil && !errors.Is(err, rollout.ErrState) { // a round changed what is on offer
+			t.Fatal(id, err)
+		}
+	}
 	for day := range days {
 		clock.Store(int64(day+1) * int64(24*time.Hour))
 		for id := range states {
+			if day%4 == 0 {
+				propose(id, day/4)
+			}
 			for _, hour := range []int{24 * day, 24*day + 23} {
 				if id == "silent" && day > days/2 {
 					break
@@ -93,8 +113,20 @@ func TestRetentionInEveryState(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		for id := range states {
+			all, err := h.service.Configurations(id, 0, 1000)
+			waits, last := 0, all[0].Revision
+			for _, c := range all {
+				if c.State == rollout.Proposed {
+					waits++
+				} else if c.State == rollout.Lost {
+					t.Errorf("%s: %s: revision %d is lost: %s", when, id, c.Revision, c.Reason)
+				}
+			}
+			if most := proposals + 4; err != nil || waits == 0 && id != "tuned" || len(all) > most || last < 20 {
+				t.Errorf("%s: %s: %d of %d revisions, %d wait, %v", when, id, len(all), last, waits, err)
+			}
 			stored := 0
-			_, err := h.repo.ReplayEvents(id, func(string, workload.Event) error { stored++; return nil })
+			_, err = h.repo.ReplayEvents(id, func(string, workload.Event) error { stored++; return nil })
 			if err != nil {
 				t.Fatal(err)
 			}

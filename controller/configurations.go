@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/controller/watch"
@@ -44,7 +45,8 @@ func (s *Service) WayBack(c *rollout.Configuration) *rollout.Configuration {
 	if err != nil {
 		return nil
 	}
-	for _, later := range m.snapshot.Load().configs[c.Revision:] {
+	state := m.snapshot.Load().rollout()
+	for _, later := range state.After(c.Revision) {
 		if later.Incident != nil && later.Incident.Revision == c.Revision {
 			return later
 		}
@@ -59,15 +61,13 @@ func (s *Service) Configurations(id string, below int64, limit int) ([]*rollout.
 	if err != nil {
 		return nil, err
 	}
-	v := m.snapshot.Load()
-	from := int64(len(v.configs))
+	state := m.snapshot.Load().rollout()
+	all := state.Configurations
 	if below > 0 {
-		from = min(from, below-1)
+		all = state.Before(below)
 	}
-	var out []*rollout.Configuration
-	for r := from; r >= 1 && len(out) < limit; r-- {
-		out = append(out, v.config(r))
-	}
+	out := slices.Clone(all[max(0, len(all)-limit):])
+	slices.Reverse(out)
 	return out, nil
 }
 

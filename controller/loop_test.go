@@ -22,7 +22,7 @@ func waitingFor(t *testing.T, questions int) *schedulerState {
 	policy := DefaultPolicy()
 	policy.AllowedLateness = 0
 	m := newSchedulerState(Saved{Space: sp, Scheduler: Scheduler{Zero: time.Unix(0, 0), Registration: Registration{ID: "s",
-		Type: "test", Objective: "avg_jct", Cluster: workload.Uniform(1, 8), Policy: policy, Mode: Auto}}})
+		Type: "test", Objective: "avg_jct", Cluster: workload.Uniform(1, 8), Policy: policy, Mode: Auto}}}, 0)
 	if m.fault != nil {
 		t.Fatal(m.fault)
 	}

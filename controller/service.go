@@ -58,6 +58,15 @@ type Options struct {
 // DefaultRoundLimit is that of rounds. At the default cost they take seconds.
 const DefaultRoundLimit = 10 * time.Minute
 
+// keepProposals is how many superseded proposals are kept of each scheduler beside the ones that another record refers
+// to: as many as records of rounds.
+func (o *Options) keepProposals() int {
+	if o.KeepRounds < 0 {
+		return DefaultKeepRounds
+	}
+	return o.KeepRounds
+}
+
 // DefaultKeepRounds are the records of 30 days of rounds every hour.
 const DefaultKeepRounds = 720
 
@@ -278,7 +287,7 @@ func (s *Service) Rebuilt() <-chan struct{} { return s.rebuilt }
 // restore takes a scheduler in as it was saved. One with neither a space nor revisions is known by
 // its id only.
 func (s *Service) restore(one Saved) *schedulerState {
-	m := newSchedulerState(one)
+	m := newSchedulerState(one, s.o.keepProposals())
 	s.schedulers[m.id] = m
 	for _, c := range one.Configurations {
 		if c.State == rollout.Lost {
@@ -404,7 +413,7 @@ func (s *Service) Register(ctx context.Context, call Call, reg Registration) (Sc
 	if _, err := validateOutgoing(sp, sp.Default()); err != nil {
 		return sched, err
 	}
-	m := newSchedulerState(Saved{Scheduler: sched, Space: sp, Configurations: configs})
+	m := newSchedulerState(Saved{Scheduler: sched, Space: sp, Configurations: configs}, s.o.keepProposals())
 	if m.fault != nil || call.DryRun {
 		return sched, m.fault
 	}
@@ -542,7 +551,7 @@ func (s *Service) commitChange(ctx context.Context, call Call, m *schedulerState
 	}
 	c.Scheduler.Updated, c.Scheduler.Version = s.now(), before.Version+1
 	after := &snapshot{Scheduler: c.Scheduler, space: before.space, revisions: before.revisions, goal: before.goal,
-		configs: slices.Clone(before.configs)}
+		keep: before.keep}
 	if n := len(c.Revisions); n > 0 {
 		after.space = c.Revisions[n-1].Space
 		after.revisions = append(slices.Clone(before.revisions), c.Revisions[n-1])
@@ -566,13 +575,7 @@ func (s *Service) commitChange(ctx context.Context, call Call, m *schedulerState
 			return nil, err
 		}
 	}
-	for _, cfg := range c.Configurations {
-		if int(cfg.Revision) > len(after.configs) {
-			after.configs = append(after.configs, cfg)
-		} else {
-			after.configs[cfg.Revision-1] = cfg
-		}
-	}
+	after.configs = c.Apply(before.configs)
 	if call.DryRun {
 		return after, nil
 	}

@@ -41,6 +41,7 @@ type harness struct {
 	wrap    func(controller.Store) controller.Store // nil: the store itself
 	now     func() time.Time                        // nil: time.Now
 	retain  time.Duration
+	keep    int // records of rounds
 	events  int
 
 	roundLimit time.Duration
@@ -75,7 +76,7 @@ func (h *harness) open() {
 		s = h.wrap(s)
 	}
 	if h.service, err = controller.NewService(controller.Options{Store: s, Decide: h.decide,
-		Workers: 1, Now: h.now, Retain: h.retain, RoundLimit: h.roundLimit}); err != nil {
+		Workers: 1, Now: h.now, Retain: h.retain, KeepRounds: h.keep, RoundLimit: h.roundLimit}); err != nil {
 		h.t.Fatal(err)
 	}
 	run(h.service, h.hooks())

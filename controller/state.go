@@ -63,16 +63,16 @@ func (m *schedulerState) watermark(v *snapshot) time.Duration {
 	return m.history.Now() - max(0, v.Policy.AllowedLateness)
 }
 
-// newSchedulerState returns a scheduler as it was saved. One whose registration is not accepted, or whose
+// newSchedulerState returns a scheduler as it was saved, which keeps a number of superseded proposals. One whose registration is not accepted, or whose
 // configuration in force or on offer is Lost, has a fault: it serves the last good one and does
 // nothing else.
-func newSchedulerState(one Saved) *schedulerState {
+func newSchedulerState(one Saved, keep int) *schedulerState {
 	goal, err := parseGoal(&one.Scheduler)
 	m := &schedulerState{id: one.Scheduler.ID, history: history.New(one.Scheduler.Cluster),
 		fault: cmp.Or(one.Fault, err), ready: make(chan struct{}), gone: make(chan struct{}),
 		learner: newLearner(), agenda: agenda{chosen: make(chan *task, 1)}, backoff: newBackoff()}
 	v := &snapshot{Scheduler: one.Scheduler, space: one.Space, revisions: one.Revisions, goal: goal,
-		configs: one.Configurations}
+		configs: one.Configurations, keep: keep}
 	if len(v.revisions) == 0 {
 		v.revisions = []SchedulerRevision{v.revision(one.Scheduler.Created)}
 	}
@@ -172,7 +172,8 @@ type snapshot struct {
 	space     *space.Space             // of its Params and Rules; nil if nothing can be read of it
 	revisions []SchedulerRevision      // by number, from 1
 	goal      round.Goal               // its Objective
-	configs   []*rollout.Configuration // by revision, from 1
+	configs   []*rollout.Configuration // by revision, from 1, without dropped ones
+	keep      int                      // superseded proposals
 }
 
 // revision is the present one of the scheduler, which began at a time.
@@ -183,7 +184,7 @@ func (v *snapshot) revision(since time.Time) SchedulerRevision {
 
 func (v *snapshot) rollout() rollout.State {
 	return rollout.State{Scheduler: v.ID, Records: v.Records, Configurations: v.configs, Limits: v.Policy.Limits,
-		Freeze: v.Freeze, Waves: v.Policy.Waves, Space: v.space}
+		Freeze: v.Freeze, Waves: v.Policy.Waves, Space: v.space, Keep: v.keep}
 }
 
 // config returns a revision, or nil.
@@ -206,6 +207,11 @@ func (v *snapshot) step(e rollout.Event, now time.Time) (*Change, error) {
 	}
 	c := &Change{Scheduler: v.Scheduler, Configurations: changed}
 	c.Scheduler.Records = next.Records
+	for _, old := range v.configs {
+		if next.Configuration(old.Revision) == nil {
+			c.Dropped = append(c.Dropped, old.Revision)
+		}
+	}
 	return c, nil
 }
 

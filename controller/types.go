@@ -1,10 +1,12 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/controller/audit"
@@ -244,10 +246,29 @@ type Change struct {
 	// Deletion, of a quarantined scheduler, is stored beside its records, which stay as they are.
 	Deletion       *Deletion
 	Configurations []*rollout.Configuration
+	Dropped        []int64 // revisions whose records go
 	Request        *Request
 	// Audit is the record of the change, without its place in the log; nil for notes of rounds and
 	// looks note of themselves.
 	Audit *audit.Record
+}
+
+// Apply returns the revisions after the change, of those before it.
+func (c *Change) Apply(before []*rollout.Configuration) []*rollout.Configuration {
+	after := slices.DeleteFunc(slices.Clone(before), func(one *rollout.Configuration) bool {
+		return slices.Contains(c.Dropped, one.Revision)
+	})
+	for _, one := range c.Configurations {
+		at, found := slices.BinarySearchFunc(after, one.Revision, func(c *rollout.Configuration, revision int64) int {
+			return cmp.Compare(c.Revision, revision)
+		})
+		if found {
+			after[at] = one
+		} else {
+			after = slices.Insert(after, at, one)
+		}
+	}
+	return after
 }
 
 // Expired has the records that no caller can reach.
@@ -263,7 +284,7 @@ type Saved struct {
 	Scheduler      Scheduler
 	Space          *space.Space             // of the scheduler's parameters and rules
 	Revisions      []SchedulerRevision      // by number; none if there is one only
-	Configurations []*rollout.Configuration // by revision, from 1; Lost where a record is damaged
+	Configurations []*rollout.Configuration // by revision, from 1, without dropped ones; Lost where a record is damaged
 	// Fault is the fault of the scheduler's record, nil for none. Then only the id may be
 	// there; without a Space no configuration is.
 	Fault error

@@ -80,7 +80,7 @@ func written(t *rapid.T, s State) string {
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := registered()
-		s.Waves = anyWaves.Draw(t, "waves")
+		s.Waves, s.Keep = anyWaves.Draw(t, "waves"), rapid.IntRange(0, 2).Draw(t, "keep")
 		watched := map[string]int64{}
 		for i, e := range rapid.SliceOfN(anyEvent, 1, 30).Draw(t, "events") {
 			before, was := summary(s), s
@@ -145,17 +145,20 @@ func TestConverges(t *testing.T) {
 }
 
 func checkRevisions(t *rapid.T, e Event, s, next *State, changed []*Configuration, now int) {
-	proposed := 0
-	for k, c := range next.Configurations {
-		isNew := k >= len(s.Configurations) || s.Configurations[k] != c
+	proposed, last, spare := 0, int64(0), 0
+	for _, c := range next.Configurations {
+		isNew := s.Configuration(c.Revision) != c
 		if isNew != slices.Contains(changed, c) {
 			t.Fatalf("%#v: revision %d is new: %v, and reported as changed: %v", e, c.Revision, isNew, !isNew)
 		}
 		if isNew && !c.Updated.Equal(at(now)) {
 			t.Fatalf("%#v: revision %d was updated at %v", e, c.Revision, c.Updated)
 		}
-		if c.Revision != int64(k+1) || c.Hash != c.Config.Hash() {
-			t.Fatalf("%#v: revision %d stands at %d", e, c.Revision, k+1)
+		if c.Revision <= last || c.Hash != c.Config.Hash() {
+			t.Fatalf("%#v: revision %d stands after %d", e, c.Revision, last)
+		}
+		if last = c.Revision; c.neverMattered() && !next.refersTo(c.Revision) {
+			spare++
 		}
 		if (c.State == Rejected) != (next.parked(c.Hash) != nil) {
 			t.Fatalf("%#v: %s, revision %d parked by %v", e, summary(*next), c.Revision, next.parked(c.Hash))
@@ -167,9 +170,17 @@ func checkRevisions(t *rapid.T, e Event, s, next *State, changed []*Configuratio
 			}
 		}
 	}
-	if next.LastRevision != int64(len(next.Configurations)) || proposed > 1 {
-		t.Fatalf("%#v: %s: last %d of %d, %d proposals", e, summary(*next), next.LastRevision,
-			len(next.Configurations), proposed)
+	if next.LastRevision != last || proposed > 1 {
+		t.Fatalf("%#v: %s: last %d, %d proposals", e, summary(*next), next.LastRevision, proposed)
+	}
+	added := next.LastRevision > s.LastRevision
+	if next.Keep == 0 && int64(len(next.Configurations)) != last || next.Keep > 0 && added && spare > next.Keep {
+		t.Fatalf("%#v: %s: %d superseded proposals, keep %d", e, summary(*next), spare, next.Keep)
+	}
+	for _, c := range s.Configurations {
+		if next.Configuration(c.Revision) == nil && (!added || c.wasOffered() || c.State == Rejected || c.Review != nil) {
+			t.Fatalf("%#v: revision %d was dropped: %s", e, c.Revision, summary(*s))
+		}
 	}
 }
 

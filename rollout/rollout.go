@@ -60,19 +60,40 @@ func (r *Records) Equal(o *Records) bool { return reflect.DeepEqual(r, o) }
 type State struct {
 	Scheduler string // its id
 	Records
-	Configurations []*Configuration // by revision, from 1
+	Configurations []*Configuration // by revision, from 1, without those that were dropped
 	Limits         Limits           // of changes by tuning
 	Freeze         *Freeze          // nil if it was not frozen; it may be over
 	Waves          Waves            // of the results of rounds
 	Space          *space.Space     // that new revisions are in; nil is any
+	// Keep is how many superseded proposals are kept beside the ones that another record refers to; 0 for all.
+	Keep int
 }
 
 // Configuration returns a revision, or nil.
 func (s *State) Configuration(revision int64) *Configuration {
-	if revision < 1 || revision > int64(len(s.Configurations)) {
-		return nil
+	if i, found := s.place(revision); found {
+		return s.Configurations[i]
 	}
-	return s.Configurations[revision-1]
+	return nil
+}
+
+// place returns the place of a revision among the Configurations, or of the first one after it.
+func (s *State) place(revision int64) (at int, found bool) {
+	return slices.BinarySearchFunc(s.Configurations, revision, func(c *Configuration, revision int64) int {
+		return cmp.Compare(c.Revision, revision)
+	})
+}
+
+// After are the Configurations after a revision.
+func (s *State) After(revision int64) []*Configuration {
+	i, _ := s.place(revision + 1)
+	return s.Configurations[i:]
+}
+
+// Before are the Configurations before a revision.
+func (s *State) Before(revision int64) []*Configuration {
+	i, _ := s.place(revision)
+	return s.Configurations[:i]
 }
 
 // Offered is the configuration the scheduler should run once its rollout ends, nil if there is
@@ -105,7 +126,7 @@ func (s *State) LastIncident() *Configuration {
 
 // wasLeft reports whether the values of a revision did worse than promised later, and the service went back.
 func (s *State) wasLeft(c *Configuration) bool {
-	return slices.ContainsFunc(s.Configurations[c.Revision:], func(later *Configuration) bool {
+	return slices.ContainsFunc(s.After(c.Revision), func(later *Configuration) bool {
 		return later.Incident != nil && !later.Alarmed() && s.Configuration(later.Incident.Revision).Hash == c.Hash
 	})
 }
@@ -218,6 +239,7 @@ type Event interface {
 // Step returns the state after an event and the revisions that are new or
 // differ, in order, with Updated at the time given. The event changes nothing if there are
 // none and the Records are equal. The given state and its configurations stay as they are.
+// A new revision drops the oldest superseded proposals beyond Keep.
 func Step(s State, e Event, at time.Time) (next State, changed []*Configuration, err error) {
 	t := transition{State: s, at: at}
 	t.Configurations = slices.Clone(s.Configurations)
@@ -226,6 +248,7 @@ func Step(s State, e Event, at time.Time) (next State, changed []*Configuration,
 		return s, nil, err
 	}
 	t.settle()
+	t.drop(s.LastRevision)
 	slices.SortFunc(t.changed, func(a, b *Configuration) int { return cmp.Compare(a.Revision, b.Revision) })
 	return t.State, t.changed, nil
 }
@@ -239,13 +262,14 @@ type transition struct {
 
 // edit returns a copy of a revision that may be changed.
 func (t *transition) edit(revision int64) *Configuration {
-	c := t.Configurations[revision-1]
+	at, _ := t.place(revision)
+	c := t.Configurations[at]
 	if slices.Contains(t.changed, c) {
 		return c
 	}
 	next := *c
 	next.Updated = t.at
-	t.Configurations[revision-1] = &next
+	t.Configurations[at] = &next
 	t.changed = append(t.changed, &next)
 	return &next
 }
@@ -271,6 +295,44 @@ func (t *transition) settle() {
 			t.set(c, Superseded)
 		}
 	}
+}
+
+// drop removes superseded proposals beyond Keep, the oldest first, if there is a revision after the last.
+func (t *transition) drop(last int64) {
+	if t.Keep == 0 || t.LastRevision == last {
+		return
+	}
+	spare := 0
+	for _, c := range t.Configurations {
+		if c.neverMattered() {
+			spare++
+		}
+	}
+	if spare -= t.Keep; spare <= 0 {
+		return
+	}
+	t.Configurations = slices.DeleteFunc(t.Configurations, func(c *Configuration) bool {
+		if !c.neverMattered() || spare <= 0 {
+			return false
+		}
+		spare--
+		return !t.refersTo(c.Revision)
+	})
+	t.changed = slices.DeleteFunc(t.changed, func(c *Configuration) bool { return t.Configuration(c.Revision) == nil })
+}
+
+// neverMattered reports whether a revision is a superseded proposal about which no operator decided.
+func (c *Configuration) neverMattered() bool {
+	return c.State == Superseded && !c.wasOffered() && c.Review == nil && c.Incident == nil
+}
+
+// refersTo reports whether the records refer to a revision that was not offered.
+func (s *State) refersTo(revision int64) bool {
+	return revision == s.LastRevision || revision == s.defaults().Revision ||
+		slices.ContainsFunc(s.Parks, func(p Park) bool { return p.Revision == revision }) ||
+		slices.ContainsFunc(s.Instances, func(i Instance) bool {
+			return i.Revision == revision || i.Answered == revision || i.Reached == revision
+		})
 }
 
 func (t *transition) notFound(revision int64) error {

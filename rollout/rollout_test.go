@@ -51,6 +51,28 @@ func summary(s State) string {
 	return fmt.Sprintf("%s >%d =%d", strings.Join(parts, ", "), s.OfferedRevision, s.AcknowledgedRevision)
 }
 
+// TestSupersededProposalsAreDropped: as many as Keep stay (N8), and so do the one that waits, ones an operator
+// decided about, and ones that the scheduler answered.
+func TestSupersededProposalsAreDropped(t *testing.T) {
+	s := registered()
+	s.Keep = 2
+	for i, e := range []Event{propose(1), Reject{Revision: 2}, propose(2), Approve{Revision: 3, Applied: true}, propose(3),
+		ack(4, AckFailed), propose(4), propose(5), propose(6), propose(7)} {
+		var err error
+		if s, _, err = Step(s, e, at(i+1)); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	const want = "1:0 superseded, 2:1 rejected, 3:2 rolled_out, 4:3 superseded, 6:5 superseded, 7:6 superseded, " +
+		"8:7 proposed >3 =3"
+	if got := summary(s); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if _, _, err := Step(s, Approve{Revision: 5}, at(20)); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a dropped one is approved: %v", err)
+	}
+}
+
 func TestStep(t *testing.T) {
 	for _, c := range []struct {
 		name   string

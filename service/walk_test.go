@@ -55,7 +55,7 @@ func uidOf(s *service, id string) string {
 	return c.UID
 }
 
-// keepers are all kinds of records of a scheduler "s", and of an external one, "x".
+// keepers are all kinds of records of schedulers "s" and "r", and of an external one, "x".
 var keepers = map[string]keeper{
 	"configurations": {[]string{"config.db"}, func(s *service, n int, name string) error {
 		_, err := s.controller.Pin(context.Background(), controller.Call{}, "s", rollout.Pin{Reason: name}, nil,
@@ -71,6 +71,34 @@ var keepers = map[string]keeper{
 			}
 		}
 		return err
+	}},
+	"revisions of schedulers": {[]string{"config.db"}, func(s *service, n int, name string) error {
+		_, err := s.controller.Modify(context.Background(), controller.Call{}, "r", func(c *controller.Scheduler) error {
+			c.Params = append(slices.Clone(c.Params), space.Param{ID: fmt.Sprint("p", n), Kind: space.KindBool,
+				Description: name, Default: space.Bool(false)})
+			return nil
+		})
+		return err
+	}, func(s *service, found func(string)) error {
+		all, err := s.controller.Revisions("r", 0, 100)
+		for _, r := range all {
+			if r.Damage == nil && len(r.Params) > 2 {
+				found(r.Params[len(r.Params)-1].Description)
+			}
+		}
+		return err
+	}},
+	"records of studies": {[]string{"config.db"}, func(s *service, n int, name string) error {
+		_, err := s.studies.Create(context.Background(), controller.Call{}, "x", study.Record{ID: fmt.Sprint("k", n),
+			Display: name, Spec: study.Spec{Metric: "wait", Algorithm: "random", Budget: 100, Lease: time.Hour}})
+		return err
+	}, func(s *service, found func(string)) error {
+		for n := range walkedRecords {
+			if st, err := s.studies.Study("x", fmt.Sprint("k", n)); err == nil {
+				found(st.Display)
+			}
+		}
+		return nil
 	}},
 	"studies": {[]string{"config.db"}, func(s *service, n int, name string) error {
 		if n == 0 {
@@ -94,7 +122,7 @@ var keepers = map[string]keeper{
 	}},
 	"events": {[]string{"events-*.db", "checkpoint-*.db"}, func(s *service, n int, name string) error {
 		got, err := s.controller.Ingest(context.Background(), controller.Call{}, "s", []workload.Event{{
-			ID: fmt.Sprint(n), Kind: workload.Submitted, Time: walkedTime(n),
+			ID: name, Kind: workload.Submitted, Time: walkedTime(n),
 			Job: workload.Job{ID: name, GPUs: workload.GPUs(1)}}})
 		if err == nil && got.Accepted != 1 {
 			err = fmt.Errorf("%+v", got)
@@ -221,12 +249,12 @@ func nameOf(kind string, n int) string { return fmt.Sprintf("record-%s-%d-of-the
 // registered are the schedulers of the keepers.
 func registered(t *testing.T, s *service) {
 	t.Helper()
-	for id, typ := range map[string]string{"s": "test", "x": controller.External} {
+	for id, typ := range map[string]string{"s": "test", "r": "test", "x": controller.External} {
 		params := []space.Param{{ID: "pack", Kind: space.KindBool, Default: space.Bool(false)},
 			{ID: "n", Kind: space.KindInt, Min: 1, Max: 99, Default: space.Int(99)}}
 		policy := controller.DefaultPolicy()
 		if _, err := s.controller.Register(t.Context(), controller.Call{}, controller.Registration{ID: id, Type: typ,
-			Objective: map[string]string{"s": "avg_jct", "x": "wait"}[id], Params: params,
+			Objective: map[string]string{"s": "avg_jct", "r": "avg_jct", "x": "wait"}[id], Params: params,
 			Cluster: workload.Uniform(1, 8), Policy: policy, Mode: controller.Recommend}); err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +263,8 @@ func registered(t *testing.T, s *service) {
 
 // TestEveryKeeper: no part of the service that keeps records is left out of the walks.
 func TestEveryKeeper(t *testing.T) {
-	parts := map[string][]string{"store": {"configurations", "events", "rounds"}, "studies": {"studies"},
+	parts := map[string][]string{"store": {"configurations", "revisions of schedulers", "events", "rounds"},
+		"studies": {"studies", "records of studies"},
 		"samples": {"samples", "iterations"}, "reports": {"reports"}, "workloads": {"workloads"},
 		"findings": {"findings"}}
 	of := reflect.TypeFor[service]()
@@ -320,12 +349,14 @@ func TestDamageOfEveryFile(t *testing.T) {
 			places[(1+n)*len(whole)/5] = ""
 		}
 		for _, kind := range owners {
-			name := []byte(nameOf(kind, 1))
-			for at := bytes.Index(whole, name); at >= 0; {
-				places[at+len(name)-2] = string(name)
-				next := bytes.Index(whole[at+1:], name)
-				if at += next + 1; next < 0 {
-					break
+			for _, n := range []int{1, walkedRecords - 1} { // the last one is in force
+				name := []byte(nameOf(kind, n))
+				for at := bytes.Index(whole, name); at >= 0; {
+					places[at+len(name)-2] = string(name)
+					next := bytes.Index(whole[at+1:], name)
+					if at += next + 1; next < 0 {
+						break
+					}
 				}
 			}
 		}
@@ -352,6 +383,11 @@ func TestDamageOfEveryFile(t *testing.T) {
 				continue
 			}
 			lost := missing(t, s, file)
+			for id, err := range s.controller.Quarantined() {
+				if record != "" {
+					t.Errorf("%s, byte %d, %s: scheduler %s is quarantined: %v", file, at, record, id, err)
+				}
+			}
 			stop()
 			if len(lost) > 1 && record != "" {
 				t.Errorf("%s, byte %d: %v are lost by damage to %s", file, at, lost, record)
@@ -458,7 +494,7 @@ func TestBystanders(t *testing.T) {
 			}
 			there := false
 			err := keepers[kind].read(s, func(of string) { there = there || strings.Contains(of, name) })
-			if err != nil || !there && kind != "workloads" { // which reads the first ones
+			if err != nil || !there && n < walkedRecords { // or it reads the first ones
 				return fmt.Errorf("%s: %s is not there: %w", kind, name, err)
 			}
 		}

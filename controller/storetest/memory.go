@@ -67,18 +67,18 @@ func (m *Memory) Commit(ctx context.Context, c controller.Change) error {
 			return fmt.Errorf("%w: it is at version %d, the change follows %d", controller.ErrStale, k.version,
 				c.Scheduler.Version-1)
 		}
-		next.configs = slices.Clone(k.configs)
-		for _, one := range c.Configurations {
-			n := int64(len(next.configs))
-			switch at := one.Revision - 1; {
-			case at == n:
-				next.configs = append(next.configs, one)
-			case at < 0 || at > n || next.configs[at].Hash != one.Hash || next.configs[at].UID != one.UID:
-				return fmt.Errorf("storetest: revision %d of %q after %d", one.Revision, id, n)
-			default:
-				next.configs[at] = one
-			}
+		last := int64(0)
+		if n := len(k.configs); n > 0 {
+			last = k.configs[n-1].Revision
 		}
+		for _, one := range c.Configurations {
+			i := slices.IndexFunc(k.configs, func(old *rollout.Configuration) bool { return old.Revision == one.Revision })
+			if i < 0 && one.Revision != last+1 || i >= 0 && (k.configs[i].Hash != one.Hash || k.configs[i].UID != one.UID) {
+				return fmt.Errorf("storetest: revision %d of %q after %d", one.Revision, id, last)
+			}
+			last = max(last, one.Revision)
+		}
+		next.configs = c.Apply(k.configs)
 		for _, one := range c.Revisions {
 			next.revisions = slices.DeleteFunc(slices.Clone(next.revisions),
 				func(r controller.SchedulerRevision) bool { return r.Number == one.Number })

@@ -20,8 +20,8 @@ import (
 // closes and opens it again.
 func Run(t *testing.T, open func(t *testing.T) (s controller.Store, again func() controller.Store)) {
 	for name, check := range map[string]func(*testing.T, controller.Store, func() controller.Store){
-		"versions": versions, "revisions": revisions, "deletion": deletion, "events": events, "rounds": rounds,
-		"audit": auditLog, "purge": purge, "concurrent writers": writers,
+		"versions": versions, "revisions": revisions, "dropped revisions": dropped, "deletion": deletion,
+		"events": events, "rounds": rounds, "audit": auditLog, "purge": purge, "concurrent writers": writers,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, again := open(t)
@@ -143,6 +143,36 @@ func revisions(t *testing.T, s controller.Store, again func() controller.Store) 
 	if all := got["a"].Configurations; len(all) != 2 || all[0].State != rollout.RolledOut ||
 		all[1].State != rollout.Published || !all[1].Config.Equal(c.Configurations[0].Config) {
 		t.Errorf("%+v", got["a"])
+	}
+}
+
+// dropped revisions are neither there nor lost, whichever are dropped and change later.
+func dropped(t *testing.T, s controller.Store, again func() controller.Store) {
+	for version := int64(1); version <= 7; version++ {
+		c := change(t, "a", version)
+		c.Dropped = map[int64][]int64{4: {2}, 6: {4, 3}}[version]
+		if version == 7 { // the ones beside the gap change
+			for _, n := range []int64{1, 5} {
+				old := *change(t, "a", n).Configurations[0]
+				old.State = rollout.Superseded
+				c.Configurations = append(c.Configurations, &old)
+			}
+		}
+		commit(t, s, c)
+	}
+	s = again()
+	var left []string
+	got, _ := load(t, s)
+	for _, c := range got["a"].Configurations {
+		left = append(left, fmt.Sprint(c.Revision, c.State))
+	}
+	if want := []string{"1superseded", "5superseded", "6published", "7published"}; !slices.Equal(left, want) {
+		t.Errorf("%v, want %v", left, want)
+	}
+	late := change(t, "a", 8)
+	late.Configurations = change(t, "a", 3).Configurations
+	if err := s.Commit(t.Context(), late); err == nil {
+		t.Error("a dropped revision is made again")
 	}
 }
 

@@ -106,8 +106,8 @@ func TestBackupOfARunningStore(t *testing.T) {
 	}
 }
 
-// TestBystandersOfABackup: while a backup stands still, in the copy of any file or at its receiver, changes, events, the
-// first ones of a day and records of auxiliary files are stored and read (N17). It has the events up to a place.
+// TestBystandersOfABackup: while a backup stands still, in the copy of any file or at its receiver, changes, events,
+// the first ones of a day and records of auxiliary files are stored and read (N17). It has the events up to a place.
 func TestBystandersOfABackup(t *testing.T) {
 	ctx, sp, dir := t.Context(), testSpace(t), t.TempDir()
 	var day atomic.Int64
@@ -128,7 +128,8 @@ func TestBystandersOfABackup(t *testing.T) {
 			reports.Keep{Most: 1000})
 		found := 0
 		count := func(int64, []byte, error) bool { found++; return true }
-		err = errors.Join(err, r.Commit(ctx, change(t, sp, int64(n))), r.KeepRound("u", int64(n), make([]byte, 5000), 3),
+		err = errors.Join(err, r.Commit(ctx, change(t, sp, int64(n))),
+			r.KeepRound("u", int64(n), make([]byte, 5000), 3),
 			r.AppendEvents(ctx, "s", []workload.Event{event(uid, time.Duration(n))}), r.ChangeWorkloads(w),
 			r.ChangeWorkloads(gone), r.Rounds("u", 0, count))
 		if err == nil && found != min(n, 3) {

@@ -32,6 +32,34 @@ const (
 	requestsBucket   = "requests"
 )
 
+// copies is the end of the name of a bucket with copies of records on which others rest: damage to one of the two costs
+// nothing.
+const copies = "_copies"
+
+// putTwice stores a record and its copy.
+func putTwice(tx *bolt.Tx, key []byte, v any, path ...string) error {
+	copied := slices.Clone(path)
+	copied[0] += copies
+	return errors.Join(putJSON(tx, key, v, path...), putJSON(tx, key, v, copied...))
+}
+
+// getCopy reads the copy of a record if that is damaged. It returns the damage if both are.
+func getCopy(tx *bolt.Tx, damage error, key []byte, v any, path ...string) error {
+	if damage == nil {
+		return nil
+	}
+	b := tx.Bucket([]byte(path[0] + copies))
+	for _, name := range path[1:] {
+		if b != nil {
+			b = b.Bucket([]byte(name))
+		}
+	}
+	if b == nil || getJSON(key, b.Get(key), v) != nil {
+		return damage
+	}
+	return nil
+}
+
 var errRevision = errors.New("revisions are numbered without gaps and keep their values")
 
 // configRecord is a stored configuration: its values in canonical form, with their hash.
@@ -53,6 +81,8 @@ type configRecord struct {
 	Left      int64                 `json:"left,omitempty"`
 	Incident  *rollout.Incident     `json:"incident,omitempty"`
 	Review    *rollout.Review       `json:"review,omitempty"`
+	// Previous is the revision before it if others between them were dropped.
+	Previous int64 `json:"previous,omitempty"`
 }
 
 func revisionKey(revision int64) []byte {
@@ -130,8 +160,11 @@ func (r *Store) checkFollows(tx *bolt.Tx, c *controller.Change) error {
 	}
 	var before struct{ Version int64 }
 	if b, key := tx.Bucket([]byte(schedulersBucket)), []byte(c.Scheduler.ID); b != nil && b.Get(key) != nil {
-		if err := getJSON(key, b.Get(key), &before); err != nil {
+		err := getJSON(key, b.Get(key), &before)
+		if err != nil {
 			r.log.Error("a damaged record is replaced", "err", corrupt(schedulersBucket, c.Scheduler.ID, err))
+		}
+		if getCopy(tx, err, key, &before, schedulersBucket) != nil {
 			return nil
 		}
 	}
@@ -148,11 +181,11 @@ func putChange(tx *bolt.Tx, c *controller.Change) error {
 		return errors.Join(putJSON(tx, id, c.Deletion, deletionsBucket), putAudit(tx, c.Audit),
 			putRequest(tx, c.Request))
 	}
-	if err := putJSON(tx, id, c.Scheduler, schedulersBucket); err != nil {
+	if err := putTwice(tx, id, c.Scheduler, schedulersBucket); err != nil {
 		return err
 	}
 	for _, one := range c.Revisions {
-		if err := putJSON(tx, revisionKey(one.Number), one, revisionsBucket, string(id)); err != nil {
+		if err := putTwice(tx, revisionKey(one.Number), one, revisionsBucket, string(id)); err != nil {
 			return err
 		}
 	}
@@ -162,7 +195,12 @@ func putChange(tx *bolt.Tx, c *controller.Change) error {
 		}
 	}
 	for _, cfg := range c.Configurations {
-		if err := putConfig(tx, id, cfg); err != nil {
+		if err := putConfig(tx, c.Scheduler.ID, cfg); err != nil {
+			return err
+		}
+	}
+	for _, revision := range c.Dropped {
+		if err := dropConfig(tx, c.Scheduler.ID, revision); err != nil {
 			return err
 		}
 	}
@@ -206,18 +244,17 @@ func (r *Store) Note(ctx context.Context, one audit.Record) error {
 	return r.change(func(tx *bolt.Tx) error { return putAudit(tx, &one) })
 }
 
-func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error {
-	b, err := bucket(tx, configsBucket, string(scheduler))
+func putConfig(tx *bolt.Tx, scheduler string, cfg *rollout.Configuration) error {
+	b, err := bucket(tx, configsBucket, scheduler)
 	if err != nil {
 		return err
 	}
 	b.FillPercent = ascending
-	key := revisionKey(cfg.Revision)
+	key, before := revisionKey(cfg.Revision), configRecord{}
 	if old := b.Get(key); old != nil {
-		var before configRecord
-		if err := getJSON(key, old, &before); err != nil {
-			return &CorruptError{File: configFile, Bucket: configsBucket + "/" + string(scheduler),
-				Key: fmt.Sprint(cfg.Revision), Why: err.Error()}
+		err := getJSON(key, old, &before)
+		if err = getCopy(tx, err, key, &before, configsBucket, scheduler); err != nil {
+			return corrupt(configsBucket+"/"+scheduler, fmt.Sprint(cfg.Revision), err)
 		}
 		if before.Hash != cfg.Hash || before.UID != cfg.UID {
 			return fmt.Errorf(
@@ -234,13 +271,38 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error 
 				scheduler, cfg.Revision, next, errRevision)
 		}
 	}
-	return putIn(b, key, configRecord{
+	record := configRecord{
 		UID: cfg.UID, Revision: cfg.Revision, State: cfg.State, Origin: cfg.Origin,
 		Values: json.RawMessage(cfg.Config.Canonical()), Hash: cfg.Hash, Space: cfg.Space,
 		Created: cfg.Created, Updated: cfg.Updated, Offered: cfg.Offered, OfferedAt: cfg.OfferedAt,
 		Reason: cfg.Reason, Evidence: cfg.Evidence, Ack: cfg.Ack, Left: cfg.Left, Incident: cfg.Incident,
-		Review: cfg.Review,
-	})
+		Review: cfg.Review, Previous: before.Previous,
+	}
+	return putTwice(tx, key, record, configsBucket, scheduler)
+}
+
+// dropConfig removes a revision, and notes in the one after it which one is before.
+func dropConfig(tx *bolt.Tx, scheduler string, revision int64) error {
+	b, err := bucket(tx, configsBucket, scheduler)
+	if err != nil {
+		return err
+	}
+	c, key := b.Cursor(), revisionKey(revision)
+	c.Seek(key)
+	before, _ := c.Prev()
+	c.Seek(key)
+	next, record := c.Next()
+	var after configRecord
+	err = getJSON(next, record, &after)
+	err = getCopy(tx, err, next, &after, configsBucket, scheduler)
+	if err == nil && len(before) == 8 { // or a damaged one follows
+		after.Previous = int64(binary.BigEndian.Uint64(before))
+		if err := putTwice(tx, bytes.Clone(next), after, configsBucket, scheduler); err != nil {
+			return err
+		}
+	}
+	copied, err := bucket(tx, configsBucket+copies, scheduler)
+	return errors.Join(err, b.Delete(key), copied.Delete(key))
 }
 
 // Load returns the schedulers in order of id and the requests. Damage is limited to its record: a scheduler whose
@@ -253,13 +315,20 @@ func (r *Store) Load() (saved []controller.Saved, requests []controller.Request,
 	err = guardPanics(configFile, func() error {
 		return r.config.View(func(tx *bolt.Tx) error {
 			err := eachJSON(tx, schedulersBucket, nil, func(s controller.Scheduler, key []byte, err error) {
+				if damaged := err; damaged != nil {
+					if err = getCopy(tx, err, key, &s, schedulersBucket); err == nil {
+						damage = append(damage, controller.Damage{File: configFile, Records: 1, Err: damaged})
+					}
+				}
 				if err == nil && string(key) != s.ID {
 					err = corrupt(schedulersBucket, string(key), fmt.Errorf("it belongs to scheduler %q", s.ID))
 				}
 				one := controller.Saved{Scheduler: s, Fault: err}
 				one.Scheduler.ID = string(key)
 				if err == nil {
-					loadScheduler(tx, &one)
+					for _, err := range loadScheduler(tx, &one) {
+						damage = append(damage, controller.Damage{File: configFile, Records: 1, Err: err})
+					}
 				}
 				saved = append(saved, one)
 			})
@@ -310,26 +379,28 @@ func (r *Store) Load() (saved []controller.Saved, requests []controller.Request,
 	return saved, requests, damage, adviseRestore(err)
 }
 
-// loadScheduler reads a scheduler's space and revisions. Damage to its record is its Fault; damaged revisions are
-// Lost.
-func loadScheduler(tx *bolt.Tx, out *controller.Saved) {
+// loadScheduler reads a scheduler's space and revisions, and returns the damage to records that have a copy. Damage to
+// its record is its Fault; damaged revisions without a copy are Lost.
+func loadScheduler(tx *bolt.Tx, out *controller.Saved) (damage []error) {
 	s := &out.Scheduler
 	var err error
 	if out.Space, err = space.New(s.Params, s.Rules); err != nil {
 		out.Fault = corrupt(schedulersBucket, s.ID, err)
 		if out.Space, err = space.New(s.Params, nil); err != nil { // its configurations can still be served
-			return
+			return nil
 		}
 	}
 	if err := s.Cluster.Validate(); err != nil {
 		out.Fault = cmp.Or[error](out.Fault, corrupt(schedulersBucket, s.ID, err))
 	}
-	spaces := loadRevisions(tx, out)
+	spaces, damage := loadRevisions(tx, out)
+	last := int64(0) // read
 	lost := func(until int64, why error) { // up to and with a revision
-		for r := int64(len(out.Configurations)) + 1; r <= until; r++ {
+		for r := last + 1; r <= until; r++ {
 			out.Configurations = append(out.Configurations, &rollout.Configuration{Scheduler: s.ID, Revision: r,
 				State: rollout.Lost, Reason: why.Error()})
 		}
+		last = max(last, until)
 	}
 	inside := configsBucket + "/" + s.ID
 	err = guardPanics(configFile, func() error {
@@ -338,12 +409,20 @@ func loadScheduler(tx *bolt.Tx, out *controller.Saved) {
 				return
 			}
 			revision := int64(binary.BigEndian.Uint64(key))
-			if revision <= int64(len(out.Configurations)) || revision > s.LastRevision {
+			if damaged := err; damaged != nil {
+				if err = getCopy(tx, err, key, &c, configsBucket, s.ID); err == nil {
+					damage = append(damage, damaged)
+				}
+			}
+			if revision <= last || revision > s.LastRevision {
 				out.Fault = cmp.Or[error](out.Fault, corrupt(inside, fmt.Sprint(revision),
 					fmt.Errorf("the scheduler's record says there are %d revisions", s.LastRevision)))
 				return
 			}
-			lost(revision-1, corrupt(inside, "", errors.New("it is missing")))
+			if err == nil { // the ones before a damaged one may have been dropped
+				lost(cmp.Or(c.Previous, revision-1), corrupt(inside, "", errors.New("it is missing")))
+			}
+			last = revision - 1
 			cfg, err := c.config(spaces[max(1, c.Space)], revision, err)
 			if err != nil {
 				if !errors.Is(err, ErrCorrupt) {
@@ -359,23 +438,31 @@ func loadScheduler(tx *bolt.Tx, out *controller.Saved) {
 				Reason:    c.Reason, Evidence: c.Evidence, Ack: c.Ack, Left: c.Left, Incident: c.Incident,
 				Review: c.Review,
 			})
+			last = revision
 		})
 	})
 	if err == nil {
 		err = corrupt(inside, "", errors.New("it is missing"))
 	}
 	lost(s.LastRevision, err)
+	return damage
 }
 
-// loadRevisions reads the revisions of a scheduler and returns the spaces of undamaged ones by number.
-func loadRevisions(tx *bolt.Tx, out *controller.Saved) map[int64]*space.Space {
+// loadRevisions reads the revisions of a scheduler and returns the spaces of undamaged ones by number, and the damage
+// to records that have a copy.
+func loadRevisions(tx *bolt.Tx, out *controller.Saved) (spaces map[int64]*space.Space, damage []error) {
 	present := max(1, out.Scheduler.Revision)
-	spaces := map[int64]*space.Space{present: out.Space}
+	spaces = map[int64]*space.Space{present: out.Space}
 	err := guardPanics(configFile, func() error {
 		return eachJSON(tx, revisionsBucket, []byte(out.Scheduler.ID), func(r controller.SchedulerRevision, key []byte,
 			err error) {
 			if len(key) != 8 {
 				return
+			}
+			if damaged := err; damaged != nil {
+				if err = getCopy(tx, err, key, &r, revisionsBucket, out.Scheduler.ID); err == nil {
+					damage = append(damage, damaged)
+				}
 			}
 			r.Number = int64(binary.BigEndian.Uint64(key))
 			if r.Space = spaces[r.Number]; err == nil && r.Space == nil {
@@ -390,7 +477,7 @@ func loadRevisions(tx *bolt.Tx, out *controller.Saved) map[int64]*space.Space {
 	if err != nil {
 		out.Fault = cmp.Or[error](out.Fault, err)
 	}
-	return spaces
+	return spaces, damage
 }
 
 // config returns the values of a record. err is the error of reading it.

@@ -288,7 +288,7 @@ func TestDamagedSegmentCostsItself(t *testing.T) {
 	}
 }
 
-// A damaged event costs itself, and a damaged revision or scheduler too.
+// A damaged event costs itself, a damaged scheduler too, and a revision if its copy is damaged as well.
 func TestDamagedRecordCostsItself(t *testing.T) {
 	ctx, dir, sp := context.Background(), t.TempDir(), testSpace(t)
 	r := openOn(t, dir, damageDay)
@@ -330,17 +330,20 @@ func TestDamagedRecordCostsItself(t *testing.T) {
 		}
 	}
 	harm("events-20240301.db", nil, "s")
-	harm(configFile, revisionKey(2), configsBucket, "s")
-	harm(configFile, []byte("t"), schedulersBucket)
+	for _, also := range []string{"", copies} {
+		harm(configFile, revisionKey(2), configsBucket+also, "s")
+		harm(configFile, []byte("t"), schedulersBucket+also)
+	}
+	harm(configFile, revisionKey(3), configsBucket, "s")
 
 	r = openOn(t, dir, damageDay)
 	ids, damage := replayed(t, r)
 	if !reflect.DeepEqual(ids, []string{"2", "3"}) || len(damage) != 1 || damage[0].Records != 1 {
 		t.Error(ids, damage)
 	}
-	saved, _, _, err := r.Load()
-	if err != nil || len(saved) != 2 {
-		t.Fatal(saved, err)
+	saved, _, damage, err := r.Load()
+	if err != nil || len(saved) != 2 || len(damage) != 1 || !strings.Contains(damage[0].Err.Error(), "0003: record") {
+		t.Fatal(saved, damage, err)
 	}
 	if saved[0].Fault != nil || len(saved[0].Configurations) != 4 {
 		t.Fatalf("%+v", saved[0])

@@ -22,7 +22,7 @@ import (
 // and a program of a lower reader version refuses the directory.
 const (
 	layoutVersion = 2
-	readerVersion = 4 // the highest of fieldReaders
+	readerVersion = 5 // the highest of fieldReaders
 	layout1Reader = 1 // the reader version of records of layout 1
 )
 
@@ -40,8 +40,10 @@ var fieldReaders = map[string]uint64{
 	"Scheduler.simulation.models.restart.by_state.seconds":         3,
 	"Scheduler.simulation.models.restart.by_state.seconds_per_gb":  3,
 	"Scheduler.simulation.models.restart.by_state.share_of_memory": 3,
-	// Changes that follow each other.
-	"Scheduler.version": 4,
+	// Changes that follow each other, of records that have copies.
+	"Scheduler.version": 5,
+	// Revisions that were dropped, which are not lost.
+	"Configuration.previous": 5,
 	// Operators' holds.
 	"Scheduler.freeze":                    1,
 	"Scheduler.pin":                       1,

@@ -38,14 +38,15 @@ func (r *Store) Purge(ctx context.Context, e controller.Expired) error {
 		if scheduler == "" {
 			return nil
 		}
-		for _, name := range []string{schedulersBucket, deletionsBucket} {
+		for _, name := range []string{schedulersBucket, schedulersBucket + copies, deletionsBucket} {
 			if b := tx.Bucket([]byte(name)); b != nil {
 				if err := b.Delete([]byte(scheduler)); err != nil {
 					return err
 				}
 			}
 		}
-		for _, name := range []string{configsBucket, revisionsBucket, studiesBucket, workloadsBucket} {
+		for _, name := range []string{configsBucket, configsBucket + copies, revisionsBucket, revisionsBucket + copies,
+			studiesBucket, studiesBucket + copies, workloadsBucket} {
 			if b := tx.Bucket([]byte(name)); b != nil {
 				err := b.DeleteBucket([]byte(scheduler))
 				if err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {

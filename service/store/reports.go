@@ -48,22 +48,19 @@ func (r *Store) AppendReports(uid string, all []reports.Report, keep reports.Kee
 			fresh[i] = true
 			count++
 		}
-		c, whole := b.Cursor(), time.Time{}
-		for k, _ := c.First(); k != nil; k, _ = c.First() {
+		whole := time.Time{}
+		return dropFirst(b, func(k []byte) bool {
 			key, ok := parseReportKey(k)
 			if ok && !key.Time.Before(keep.From) && count <= keep.Most && !key.Time.Before(whole) {
-				return nil
-			}
-			if err := c.Delete(); err != nil {
-				return err
+				return false
 			}
 			if ok {
 				dropped = append(dropped, key)
 				count--
 				whole = key.Time.Truncate(reports.Interval).Add(reports.Interval)
 			}
-		}
-		return nil
+			return true
+		})
 	})
 	return fresh, dropped, err
 }

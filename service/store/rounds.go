@@ -31,14 +31,27 @@ func (r *Store) KeepRound(uid string, sequence int64, record []byte, keep int) e
 			return err
 		}
 		oldest := revisionKey(max(0, sequence-int64(keep)+1))
-		c := b.Cursor()
-		for k, _ := c.First(); bytes.Compare(k, oldest) < 0; k, _ = c.First() {
-			if err := c.Delete(); err != nil {
-				return err
-			}
-		}
-		return nil
+		return dropFirst(b, func(key []byte) bool { return bytes.Compare(key, oldest) < 0 })
 	})
+}
+
+// dropFirst deletes the first records of a bucket, as long as old says so of their keys, which it is asked once. They
+// are found before any is deleted: a cursor passes the pages that are emptied again each time.
+func dropFirst(b *bolt.Bucket, old func(key []byte) bool) error {
+	var keys [][]byte
+	c := b.Cursor()
+	for k, _ := c.First(); k != nil && old(k); k, _ = c.Next() {
+		if n := len(keys); n > 0 && bytes.Compare(k, keys[n-1]) <= 0 {
+			break // damaged pages
+		}
+		keys = append(keys, bytes.Clone(k))
+	}
+	for _, k := range keys {
+		if err := b.Delete(k); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Rounds calls visit with the records of the scheduler with a uid before a sequence, 0 for all, newest first, until

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -581,5 +582,47 @@ func TestRoundsAreReadBesideOthers(t *testing.T) {
 		}
 	case <-time.After(2 * time.Minute):
 		t.Fatal("a round is not stored while others are read")
+	}
+}
+
+// TestDroppingIsLinear: when many of the first records go at once, each is looked at once, and once more for its
+// deletion (N8).
+func TestDroppingIsLinear(t *testing.T) {
+	r := open(t, t.TempDir())
+	const records, left = 20_000, 5
+	visits := 0
+	err := r.writeAux(&r.rounds, func(tx *bolt.Tx) error {
+		b, err := bucket(tx, "u")
+		for n := range int64(records) {
+			err = errors.Join(err, b.Put(revisionKey(n+1), make([]byte, 100)))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.writeAux(&r.rounds, func(tx *bolt.Tx) error {
+		before := tx.Stats()
+		err := dropFirst(tx.Bucket([]byte("u")), func(key []byte) bool {
+			visits++
+			return bytes.Compare(key, revisionKey(records-left)) <= 0
+		})
+		stats := tx.Stats()
+		if n := stats.Sub(&before).CursorCount; n > records {
+			t.Errorf("%d walks for %d records", n, records)
+		}
+		return err
+	})
+	if err != nil || visits != records-left+1 {
+		t.Errorf("%d visits of %d records, %v", visits, records, err)
+	}
+	last := int64(records + 1)
+	if err := r.KeepRound("u", last, []byte("x"), 2); err != nil {
+		t.Fatal(err)
+	}
+	var all []int64
+	if err := r.Rounds("u", 0, func(n int64, _ []byte, _ error) bool { all = append(all, n); return true }); err != nil ||
+		!slices.Equal(all, []int64{last, last - 1}) {
+		t.Errorf("left %v, %v", all, err)
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
@@ -40,7 +41,9 @@ func checkStudy(tx *bolt.Tx, c *studies.Change) error {
 	}
 	if b != nil {
 		if text := b.Get(studyKey); text != nil {
-			if err := getJSON(studyKey, text, &before); err != nil {
+			err := getJSON(studyKey, text, &before)
+			err = getCopy(tx, err, []byte(c.Study.ID), &before, studiesBucket, c.Scheduler)
+			if err != nil {
 				return corrupt(studiesBucket+"/"+c.Scheduler, c.Study.ID, err)
 			}
 		}
@@ -62,12 +65,16 @@ func putStudy(tx *bolt.Tx, c *studies.Change) error {
 	if err != nil {
 		return err
 	}
-	if c.Delete {
-		if err := of.DeleteBucket([]byte(c.Study.ID)); err != nil {
+	copied, err := bucket(tx, studiesBucket+copies, c.Scheduler)
+	if err != nil {
+		return err
+	}
+	if key := []byte(c.Study.ID); c.Delete {
+		if err := errors.Join(of.DeleteBucket(key), copied.Delete(key)); err != nil {
 			return err
 		}
 	} else {
-		if err := putIn(b, studyKey, c.Study); err != nil {
+		if err := errors.Join(putIn(b, studyKey, c.Study), putIn(copied, key, c.Study)); err != nil {
 			return err
 		}
 		for _, t := range c.Trials {
@@ -103,7 +110,7 @@ func (r *Store) LoadStudies() (saved []studies.Saved, damage []controller.Damage
 						return nil
 					}
 					one := studies.Saved{Scheduler: string(scheduler)}
-					n, first, err := loadStudy(b, &one.State)
+					n, first, err := loadStudy(tx, b, one.Scheduler, string(id), &one.State)
 					if n > 0 {
 						first = corrupt(inside, string(id), first)
 						damage = append(damage, controller.Damage{File: configFile, Records: n, Err: first})
@@ -120,9 +127,12 @@ func (r *Store) LoadStudies() (saved []studies.Saved, damage []controller.Damage
 }
 
 // loadStudy reads a study, and counts its damaged records. A trial that cannot be read becomes Skipped, with the
-// reason; without the study's own record there is an error.
-func loadStudy(b *bolt.Bucket, s *study.State) (damaged int, first, err error) {
-	err = getJSON(studyKey, b.Get(studyKey), &s.Record)
+// reason; without the study's own record and its copy there is an error.
+func loadStudy(tx *bolt.Tx, b *bolt.Bucket, scheduler, id string, s *study.State) (damaged int, first, err error) {
+	if first = getJSON(studyKey, b.Get(studyKey), &s.Record); first != nil {
+		damaged, first = 1, fmt.Errorf("its record: %w", first)
+		err = getCopy(tx, first, []byte(id), &s.Record, studiesBucket, scheduler)
+	}
 	if err == nil {
 		s.Space, err = space.New(s.Spec.Params, s.Spec.Rules)
 	}
