@@ -63,9 +63,9 @@ func (m *schedulerState) watermark(v *snapshot) time.Duration {
 	return m.history.Now() - max(0, v.Policy.AllowedLateness)
 }
 
-// newSchedulerState returns a scheduler as it was saved, which keeps a number of superseded proposals. One whose registration is not accepted, or whose
-// configuration in force or on offer is Lost, has a fault: it serves the last good one and does
-// nothing else.
+// newSchedulerState returns a scheduler as it was saved, which keeps a number of superseded proposals. One whose
+// registration is not accepted, or whose configuration in force or on offer is Lost, has a fault: it serves the last
+// good one and does nothing else.
 func newSchedulerState(one Saved, keep int) *schedulerState {
 	goal, err := parseGoal(&one.Scheduler)
 	m := &schedulerState{id: one.Scheduler.ID, history: history.New(one.Scheduler.Cluster),

@@ -178,7 +178,8 @@ func checkRevisions(t *rapid.T, e Event, s, next *State, changed []*Configuratio
 		t.Fatalf("%#v: %s: %d superseded proposals, keep %d", e, summary(*next), spare, next.Keep)
 	}
 	for _, c := range s.Configurations {
-		if next.Configuration(c.Revision) == nil && (!added || c.wasOffered() || c.State == Rejected || c.Review != nil) {
+		gone := next.Configuration(c.Revision) == nil
+		if gone && (!added || c.wasOffered() || c.State == Rejected || c.Review != nil) {
 			t.Fatalf("%#v: revision %d was dropped: %s", e, c.Revision, summary(*s))
 		}
 	}

@@ -56,8 +56,8 @@ func summary(s State) string {
 func TestSupersededProposalsAreDropped(t *testing.T) {
 	s := registered()
 	s.Keep = 2
-	for i, e := range []Event{propose(1), Reject{Revision: 2}, propose(2), Approve{Revision: 3, Applied: true}, propose(3),
-		ack(4, AckFailed), propose(4), propose(5), propose(6), propose(7)} {
+	for i, e := range []Event{propose(1), Reject{Revision: 2}, propose(2), Approve{Revision: 3, Applied: true},
+		propose(3), ack(4, AckFailed), propose(4), propose(5), propose(6), propose(7)} {
 		var err error
 		if s, _, err = Step(s, e, at(i+1)); err != nil {
 			t.Fatal(i, err)

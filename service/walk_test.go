@@ -73,11 +73,9 @@ var keepers = map[string]keeper{
 		return err
 	}},
 	"revisions of schedulers": {[]string{"config.db"}, func(s *service, n int, name string) error {
-		_, err := s.controller.Modify(context.Background(), controller.Call{}, "r", func(c *controller.Scheduler) error {
-			c.Params = append(slices.Clone(c.Params), space.Param{ID: fmt.Sprint("p", n), Kind: space.KindBool,
-				Description: name, Default: space.Bool(false)})
-			return nil
-		})
+		p := space.Param{ID: fmt.Sprint("p", n), Kind: space.KindBool, Description: name, Default: space.Bool(false)}
+		add := func(c *controller.Scheduler) error { c.Params = append(slices.Clone(c.Params), p); return nil }
+		_, err := s.controller.Modify(context.Background(), controller.Call{}, "r", add)
 		return err
 	}, func(s *service, found func(string)) error {
 		all, err := s.controller.Revisions("r", 0, 100)

@@ -84,6 +84,7 @@ var methodRules = map[string]rule{
 	pb.ConfigurationService_ForgetInstance_FullMethodName:           {roles: operatorRoles},
 
 	pb.MaintenanceService_Backup_FullMethodName:   {roles: adminRoles},
+	pb.MaintenanceService_Compact_FullMethodName:  {roles: adminRoles},
 	pb.MaintenanceService_Diagnose_FullMethodName: {roles: readerRoles},
 
 	pb.AuditService_ListAuditRecords_FullMethodName: {roles: operatorRoles},

@@ -201,6 +201,7 @@ method                                                    none viewer operator a
 /autosched.v1.ConfigurationService/ApproveConfiguration    -    -      *        *     -   -
 /autosched.v1.ConfigurationService/RollbackConfiguration   -    -      *        *     -   -
 /autosched.v1.MaintenanceService/Backup                    -    -      -        *     -   -
+/autosched.v1.MaintenanceService/Compact                   -    -      -        *     -   -
 /autosched.v1.MaintenanceService/Diagnose                  -    *      *        *     -   -
 /autosched.v1.AuditService/ListAuditRecords                -    -      *        *     -   -
 /autosched.v1.ExplanationService/ValidateParameters        -    *      *        *     *   -

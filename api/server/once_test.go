@@ -25,6 +25,7 @@ var safe = map[string]string{
 	"CheckTrialEarlyStoppingState": "a trial that is to stop stays so",
 	"RenewTrialLease":              "a lease that is renewed again is longer by the time between",
 	"Backup":                       "changes nothing",
+	"Compact":                      "changes no record",
 	"ListAuditRecords":             "changes nothing",
 }
 

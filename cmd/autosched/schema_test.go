@@ -101,6 +101,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"admin backup", "--out " + dir + "/b.tar" + registered, "backup", false},
 		{"admin restore", "--backup " + dir + "/b.tar --dir " + dir + "/restored", "backup", false},
 		{"admin compact", "--dir " + dir + "/restored", "compaction", false},
+		{"admin compact", registered, "compaction", false},
 		{"admin doctor", "--dir " + dir + "/restored", "diagnosis", false},
 		{"scheduler operations list", registered, "operations", false},
 		{"scheduler rounds list", "x" + registered, "rounds", false},

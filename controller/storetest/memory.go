@@ -72,8 +72,9 @@ func (m *Memory) Commit(ctx context.Context, c controller.Change) error {
 			last = k.configs[n-1].Revision
 		}
 		for _, one := range c.Configurations {
-			i := slices.IndexFunc(k.configs, func(old *rollout.Configuration) bool { return old.Revision == one.Revision })
-			if i < 0 && one.Revision != last+1 || i >= 0 && (k.configs[i].Hash != one.Hash || k.configs[i].UID != one.UID) {
+			is := func(old *rollout.Configuration) bool { return old.Revision == one.Revision }
+			if i := slices.IndexFunc(k.configs, is); i < 0 && one.Revision != last+1 ||
+				i >= 0 && (k.configs[i].Hash != one.Hash || k.configs[i].UID != one.UID) {
 				return fmt.Errorf("storetest: revision %d of %q after %d", one.Revision, id, last)
 			}
 			last = max(last, one.Revision)

@@ -370,17 +370,23 @@ func (r *Store) Audit(from int64, newestFirst bool, visit func(place int64, line
 
 // viewConfig reads config.db.
 func (r *Store) viewConfig(f func(tx *bolt.Tx) error) error {
-	r.configMu.Lock()
-	db := r.config
-	r.configMu.Unlock()
-	if db == nil {
-		return fmt.Errorf("store: %s cannot be opened", configFile)
+	for {
+		r.configMu.Lock()
+		db := r.config
+		r.configMu.Unlock()
+		if db == nil {
+			return fmt.Errorf("store: %s cannot be opened", configFile)
+		}
+		err := guardPanics(configFile, func() error { return db.View(f) })
+		if !errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+			return err
+		}
+		select {
+		case <-r.closing:
+			return ErrClosed
+		default: // another one has taken its place
+		}
 	}
-	err := guardPanics(configFile, func() error { return db.View(f) })
-	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
-		return ErrClosed
-	}
-	return err
 }
 
 // recordName is the sequence number of a key, in decimal if it is one.

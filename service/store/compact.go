@@ -1,6 +1,8 @@
 package store
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,9 +17,7 @@ import (
 // compactTx is the size of a transaction that copies, in bytes.
 const compactTx = 1 << 20
 
-// Compact rewrites config.db and the files of rounds, reports and workloads of a stopped service without their free
-// pages, and returns their sizes in bytes. A copy takes the place of its file once it is on disk; records and the epoch
-// stay as they are. The error is ErrLocked while a service has the directory open.
+// Compact is [Store.Compact] of a stopped service. The error is ErrLocked while a service has the directory open.
 func Compact(dir string) (before, after int64, err error) {
 	if _, err := os.Stat(filepath.Join(dir, configFile)); err != nil {
 		return 0, 0, fmt.Errorf("store %s: is not the directory of a service: %w", dir, err)
@@ -27,55 +27,187 @@ func Compact(dir string) (before, after int64, err error) {
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	for _, name := range append(slices.Clone(auxFiles), configFile) { // the lock is that of config.db
+	return r.Compact(context.Background())
+}
+
+// Compact rewrites config.db and the files of rounds, reports and workloads without their free pages, and returns
+// their sizes in bytes; records and the epoch stay as they are. Commits go on while a file is copied; they wait while
+// the copy is given the changes since and takes the place of its file. The caller must run one at a time.
+func (r *Store) Compact(ctx context.Context) (before, after int64, err error) {
+	for _, name := range append(slices.Clone(auxFiles), configFile) {
+		if err := ctx.Err(); err != nil {
+			return before, after, err
+		}
 		was, is, err := r.compact(name)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return before, after, fmt.Errorf("store %s: %s: %w", dir, name, err)
+			return before, after, fmt.Errorf("store %s: %s: %w", r.dir, name, storageError(err))
 		}
 		before, after = before+was, after+is
 	}
 	return before, after, nil
 }
 
-// compact rewrites a file, which no other goroutine uses, and returns its sizes.
+// compact rewrites a file and returns its sizes.
 func (r *Store) compact(name string) (before, after int64, err error) {
 	path := filepath.Join(r.dir, name)
+	made := path + compactSuffix
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0, 0, err
 	}
-	from := r.config
-	if name != configFile {
-		if from, err = r.openDB(name, false); err != nil {
-			return 0, 0, err
-		}
-		defer from.Close()
-	}
-	made := path + compactSuffix
 	if err := remove(made); err != nil {
 		return 0, 0, err
 	}
-	to, err := bolt.Open(made, 0o600, &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType})
+	to, err := bolt.Open(made, 0o600, &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType,
+		InitialMmapSize: mapSize, NoSync: true, NoGrowSync: true})
 	if err != nil {
-		return 0, 0, storageError(err)
+		return 0, 0, err
 	}
-	err = guardPanics(name, func() error { return bolt.Compact(to, from, compactTx) })
-	if err == nil && name == configFile { // or the next start would take it for a copy
-		r.epoch.File = fileIdentity(made)
-		err = to.Update(func(tx *bolt.Tx) error { return putJSON(tx, epochKey, r.epoch, metaBucket) })
+	to.AllocSize = os.Getpagesize()
+	var from *bolt.DB
+	err = r.withFile(name, func(db **bolt.DB) error { from = *db; return nil })
+	if err == nil {
+		err = guardPanics(name, func() error { return bolt.Compact(to, from, compactTx) })
 	}
-	if err == nil { // an empty commit, so that both meta pages know the content
-		err = to.Update(func(*bolt.Tx) error { return nil })
+	if err == nil {
+		r.reached(name + " copied")
+		to.NoSync, to.NoGrowSync = false, false
+		err = to.Sync()
 	}
-	if err = errors.Join(err, to.Close()); err == nil {
-		err = os.Rename(made, path)
+	var old *bolt.DB // once the copy is in its place
+	if err == nil {
+		err = r.withFile(name, func(db **bolt.DB) error {
+			return guardPanics(name, func() error {
+				if err := r.catchUp(name, to, *db); err != nil {
+					return err
+				}
+				r.reached(name + " on disk")
+				if err := os.Rename(made, path); err != nil {
+					return err
+				}
+				r.reached(name + " renamed")
+				if name == configFile {
+					r.failedCommit = 0
+				}
+				to.AllocSize = growth
+				old, *db = *db, to
+				err := atomicfile.SyncDir(r.dir)
+				if err != nil { // the next commit opens the file, and begins with that
+					*db = nil
+					err = errors.Join(err, to.Close())
+				}
+				return err
+			})
+		})
 	}
-	if err != nil {
-		return 0, 0, errors.Join(storageError(err), remove(made))
+	if old == nil {
+		return 0, 0, errors.Join(err, to.Close(), remove(made))
+	}
+	if err := errors.Join(err, r.closeDB(name, old)); err != nil { // it waits for readers
+		return 0, 0, err
 	}
 	written, err := os.Stat(path)
 	if err != nil {
 		return 0, 0, err
 	}
-	return info.Size(), written.Size(), storageError(atomicfile.SyncDir(r.dir))
+	return info.Size(), written.Size(), nil
+}
+
+// withFile calls f with config.db or an auxiliary file, to which nothing is committed meanwhile.
+func (r *Store) withFile(name string, f func(db **bolt.DB) error) (err error) {
+	if s, ok := r.stuck.Load(name); ok {
+		return s.(*stuckFile).err
+	}
+	db := &r.config
+	if s := r.aux(name); s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		err, db = r.openAux(s), &s.db
+	} else {
+		r.configMu.Lock()
+		defer r.configMu.Unlock()
+		if r.config == nil {
+			err = r.reopenConfig()
+		}
+	}
+	select {
+	case <-r.closing:
+		return ErrClosed
+	default:
+	}
+	if err != nil {
+		return err
+	}
+	return f(db)
+}
+
+// catchUp commits to a copy of a file what was committed to the file since.
+func (r *Store) catchUp(name string, to, from *bolt.DB) error {
+	err := to.Update(func(tx *bolt.Tx) error {
+		if err := from.View(func(of *bolt.Tx) error { return mirror(tx, of) }); err != nil || name != configFile {
+			return err
+		}
+		epoch := r.epoch // or the next start would take it for a copy
+		epoch.File = fileIdentity(to.Path())
+		return putJSON(tx, epochKey, epoch, metaBucket)
+	})
+	if err != nil {
+		return err
+	}
+	return to.Update(func(*bolt.Tx) error { return nil }) // so that both meta pages know the content
+}
+
+// buckets is a transaction or a bucket.
+type buckets interface {
+	Cursor() *bolt.Cursor
+	Bucket(name []byte) *bolt.Bucket
+	CreateBucketIfNotExists(name []byte) (*bolt.Bucket, error)
+	DeleteBucket(name []byte) error
+}
+
+// mirror makes the content of one equal to that of the other.
+func mirror(to, from buckets) error {
+	out, in := &bolt.Bucket{}, &bolt.Bucket{} // a transaction has no records
+	if b, ok := to.(*bolt.Bucket); ok {
+		out, in = b, from.(*bolt.Bucket)
+		if err := out.SetSequence(in.Sequence()); err != nil {
+			return err
+		}
+	}
+	var gone, others [][]byte
+	c := to.Cursor()
+	for k, v := c.First(); k != nil; k, v = c.Next() {
+		if v == nil && from.Bucket(k) == nil {
+			others = append(others, k)
+		} else if v != nil && in.Get(k) == nil {
+			gone = append(gone, k)
+		}
+	}
+	for _, k := range others {
+		if err := to.DeleteBucket(k); err != nil {
+			return err
+		}
+	}
+	for _, k := range gone {
+		if err := out.Delete(k); err != nil {
+			return err
+		}
+	}
+	c = from.Cursor()
+	for k, v := c.First(); k != nil; k, v = c.Next() {
+		var err error
+		if v != nil {
+			if !bytes.Equal(out.Get(k), v) {
+				err = out.Put(k, v)
+			}
+		} else if b, made := to.CreateBucketIfNotExists(k); made == nil {
+			err = mirror(b, from.Bucket(k))
+		} else {
+			err = made
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/service/reports"
+	"github.com/autosched/autosched/workload"
 )
 
 // Compact keeps the records, the versions and the epoch, and gives free pages back. What an interrupted one left is
@@ -75,6 +79,97 @@ func TestCompact(t *testing.T) {
 	}
 	if err := r.Commit(t.Context(), audited(t, testSpace(t), 4)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCompactBesideWriters: while a file is copied all others and the file itself are written and read; while the copy
+// takes its place events are taken. After a kill at any step nothing that was acknowledged is missing.
+func TestCompactBesideWriters(t *testing.T) {
+	dir, sp := t.TempDir(), testSpace(t)
+	r := openOn(t, dir, damageDay)
+	revisions, events := int64(0), 0
+	ingest := func() error {
+		events++
+		return r.AppendEvents(t.Context(), "s", []workload.Event{event(fmt.Sprint(events), time.Duration(events))})
+	}
+	use := func() error {
+		revisions++
+		report := reports.Report{Key: reports.Key{Time: damageDay, Instance: fmt.Sprint(revisions)}}
+		_, _, err := r.AppendReports("u", []reports.Report{report}, reports.Keep{Most: 10})
+		return errors.Join(err, r.Commit(t.Context(), audited(t, sp, revisions)), ingest(),
+			r.KeepRound("u", revisions, []byte("round"), 10))
+	}
+	check := func(when string, r *Store) {
+		t.Helper()
+		saved, _, damage, err := r.Load()
+		if err != nil || len(damage) > 0 || saved[0].Fault != nil || len(saved[0].Configurations) != int(revisions) {
+			t.Errorf("%s: %+v, %v, %v, want %d revisions", when, saved, damage, err, revisions)
+		}
+		if ids, damage := replayed(t, r); len(ids) != events || len(damage) > 0 {
+			t.Errorf("%s: %d events of %d, %v", when, len(ids), events, damage)
+		}
+		last := int64(0)
+		err = r.Rounds("u", 0, func(n int64, _ []byte, _ error) bool { last = n; return false })
+		head, auditErr := checkAudit(r)
+		if err != nil || auditErr != nil || last != revisions || head.Sequence != revisions {
+			t.Errorf("%s: round %d, audit %+v, %v, %v, want %d", when, last, head, err, auditErr, revisions)
+		}
+	}
+	for range 3 {
+		if err := use(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	steps := map[string]bool{}
+	r.onStep = func(step string) {
+		done, act := make(chan error, 1), use
+		if !strings.HasSuffix(step, "copied") {
+			act = ingest
+		}
+		go func() { done <- act() }()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("at %s: %v", step, err)
+			}
+		case <-time.After(time.Minute):
+			t.Errorf("everyone waits at %s", step)
+			return
+		}
+		steps[step] = true
+		image := t.TempDir()
+		if err := os.CopyFS(image, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		killed := openOn(t, image, damageDay)
+		check("killed at "+step, killed)
+		_ = killed.Close()
+		for _, name := range append(slices.Clone(auxFiles), configFile) {
+			if left, err := os.Stat(filepath.Join(image, name+compactSuffix)); err == nil {
+				t.Errorf("killed at %s: %s is left", step, left.Name())
+			}
+		}
+	}
+	epoch := r.Epoch()
+	for range 2 {
+		if _, _, err := r.Compact(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(steps) != 9 { // of three files
+		t.Errorf("steps %v", steps)
+	}
+	r.onStep = nil
+	for range 2 {
+		if err := use(); err != nil {
+			t.Fatal(err)
+		}
+		check("at the end", r)
+		_ = r.Close()
+		r = openOn(t, dir, damageDay)
+	}
+	if r.Epoch() != epoch {
+		t.Errorf("epoch %v after %v", r.Epoch(), epoch)
 	}
 }
 

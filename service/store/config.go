@@ -394,7 +394,7 @@ func loadScheduler(tx *bolt.Tx, out *controller.Saved) (damage []error) {
 		out.Fault = cmp.Or[error](out.Fault, corrupt(schedulersBucket, s.ID, err))
 	}
 	spaces, damage := loadRevisions(tx, out)
-	last := int64(0) // read
+	last := int64(0)                       // read
 	lost := func(until int64, why error) { // up to and with a revision
 		for r := last + 1; r <= until; r++ {
 			out.Configurations = append(out.Configurations, &rollout.Configuration{Scheduler: s.ID, Revision: r,

@@ -88,6 +88,13 @@ func crashChild(dir string) {
 			}
 		}()
 	}
+	go func() {
+		for ; ; time.Sleep(50 * time.Millisecond) {
+			if _, _, err := r.Compact(ctx); err != nil {
+				die(err)
+			}
+		}
+	}()
 	t := &testing.T{}
 	for revision := last + 1; ; revision++ {
 		if err := r.Commit(ctx, audited(t, sp, revision)); err != nil {

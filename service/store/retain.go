@@ -219,12 +219,12 @@ func (r *Store) sweep() error {
 	return atomicfile.SyncDir(r.dir)
 }
 
-// findCheckpoint finds the checkpoint, and removes the remains of an interrupted drop or backup.
+// findCheckpoint finds the checkpoint, and removes the remains of an interrupted drop, backup or compaction.
 func (r *Store) findCheckpoint() error {
 	entries, err := os.ReadDir(r.dir)
 	for _, e := range entries {
 		if made, ok := strings.CutSuffix(e.Name(), newSuffix); ok && (isCheckpoint(made) || auditDay(made) != "") ||
-			strings.HasPrefix(made, backupPrefix) {
+			strings.HasPrefix(made, backupPrefix) || strings.HasSuffix(made, compactSuffix) {
 			err = errors.Join(err, remove(filepath.Join(r.dir, e.Name())))
 		}
 	}

@@ -147,7 +147,8 @@ func TestClusterIsLoaded(t *testing.T) {
 				return err
 			}
 			record["cluster"] = json.RawMessage(tc.cluster)
-			return putPlain(tx.Bucket([]byte(schedulersBucket)), key, record)
+			return errors.Join(putPlain(tx.Bucket([]byte(schedulersBucket)), key, record),
+				putPlain(tx.Bucket([]byte(schedulersBucket+copies)), key, record))
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -621,8 +622,8 @@ func TestDroppingIsLinear(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all []int64
-	if err := r.Rounds("u", 0, func(n int64, _ []byte, _ error) bool { all = append(all, n); return true }); err != nil ||
-		!slices.Equal(all, []int64{last, last - 1}) {
+	err = r.Rounds("u", 0, func(n int64, _ []byte, _ error) bool { all = append(all, n); return true })
+	if err != nil || !slices.Equal(all, []int64{last, last - 1}) {
 		t.Errorf("left %v, %v", all, err)
 	}
 }

@@ -73,7 +73,7 @@ func (x Check_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Check_Status.Descriptor instead.
 func (Check_Status) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_maintenance_proto_rawDescGZIP(), []int{4, 0}
+	return file_autosched_v1_maintenance_proto_rawDescGZIP(), []int{6, 0}
 }
 
 type BackupRequest struct {
@@ -158,6 +158,95 @@ func (x *BackupResponse) GetData() []byte {
 	return nil
 }
 
+type CompactRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompactRequest) Reset() {
+	*x = CompactRequest{}
+	mi := &file_autosched_v1_maintenance_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompactRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompactRequest) ProtoMessage() {}
+
+func (x *CompactRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_maintenance_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompactRequest.ProtoReflect.Descriptor instead.
+func (*CompactRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_maintenance_proto_rawDescGZIP(), []int{2}
+}
+
+type CompactResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The size of the files before and after, in bytes.
+	BytesBefore   int64 `protobuf:"varint,1,opt,name=bytes_before,json=bytesBefore,proto3" json:"bytes_before,omitempty"`
+	BytesAfter    int64 `protobuf:"varint,2,opt,name=bytes_after,json=bytesAfter,proto3" json:"bytes_after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompactResponse) Reset() {
+	*x = CompactResponse{}
+	mi := &file_autosched_v1_maintenance_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompactResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompactResponse) ProtoMessage() {}
+
+func (x *CompactResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_maintenance_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompactResponse.ProtoReflect.Descriptor instead.
+func (*CompactResponse) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_maintenance_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CompactResponse) GetBytesBefore() int64 {
+	if x != nil {
+		return x.BytesBefore
+	}
+	return 0
+}
+
+func (x *CompactResponse) GetBytesAfter() int64 {
+	if x != nil {
+		return x.BytesAfter
+	}
+	return 0
+}
+
 type DiagnoseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -166,7 +255,7 @@ type DiagnoseRequest struct {
 
 func (x *DiagnoseRequest) Reset() {
 	*x = DiagnoseRequest{}
-	mi := &file_autosched_v1_maintenance_proto_msgTypes[2]
+	mi := &file_autosched_v1_maintenance_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -178,7 +267,7 @@ func (x *DiagnoseRequest) String() string {
 func (*DiagnoseRequest) ProtoMessage() {}
 
 func (x *DiagnoseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_maintenance_proto_msgTypes[2]
+	mi := &file_autosched_v1_maintenance_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -191,7 +280,7 @@ func (x *DiagnoseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiagnoseRequest.ProtoReflect.Descriptor instead.
 func (*DiagnoseRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_maintenance_proto_rawDescGZIP(), []int{2}
+	return file_autosched_v1_maintenance_proto_rawDescGZIP(), []int{4}
 }
 
 type DiagnoseResponse struct {
@@ -208,7 +297,7 @@ type DiagnoseResponse struct {
 
 func (x *DiagnoseResponse) Reset() {
 	*x = DiagnoseResponse{}
-	mi := &file_autosched_v1_maintenance_proto_msgTypes[3]
+	mi := &file_autosched_v1_maintenance_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -220,7 +309,7 @@ func (x *DiagnoseResponse) String() string {
 func (*DiagnoseResponse) ProtoMessage() {}
 
 func (x *DiagnoseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_maintenance_proto_msgTypes[3]
+	mi := &file_autosched_v1_maintenance_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -233,7 +322,7 @@ func (x *DiagnoseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiagnoseResponse.ProtoReflect.Descriptor instead.
 func (*DiagnoseResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_maintenance_proto_rawDescGZIP(), []int{3}
+	return file_autosched_v1_maintenance_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *DiagnoseResponse) GetChecks() []*Check {
@@ -273,7 +362,7 @@ type Check struct {
 
 func (x *Check) Reset() {
 	*x = Check{}
-	mi := &file_autosched_v1_maintenance_proto_msgTypes[4]
+	mi := &file_autosched_v1_maintenance_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -285,7 +374,7 @@ func (x *Check) String() string {
 func (*Check) ProtoMessage() {}
 
 func (x *Check) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_maintenance_proto_msgTypes[4]
+	mi := &file_autosched_v1_maintenance_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -298,7 +387,7 @@ func (x *Check) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Check.ProtoReflect.Descriptor instead.
 func (*Check) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_maintenance_proto_rawDescGZIP(), []int{4}
+	return file_autosched_v1_maintenance_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Check) GetCheck() string {
@@ -336,7 +425,12 @@ const file_autosched_v1_maintenance_proto_rawDesc = "" +
 	"\x1eautosched/v1/maintenance.proto\x12\fautosched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
 	"\rBackupRequest\"$\n" +
 	"\x0eBackupResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"\x11\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x10\n" +
+	"\x0eCompactRequest\"U\n" +
+	"\x0fCompactResponse\x12!\n" +
+	"\fbytes_before\x18\x01 \x01(\x03R\vbytesBefore\x12\x1f\n" +
+	"\vbytes_after\x18\x02 \x01(\x03R\n" +
+	"bytesAfter\"\x11\n" +
 	"\x0fDiagnoseRequest\"\x89\x01\n" +
 	"\x10DiagnoseResponse\x12+\n" +
 	"\x06checks\x18\x01 \x03(\v2\x13.autosched.v1.CheckR\x06checks\x12.\n" +
@@ -351,9 +445,10 @@ const file_autosched_v1_maintenance_proto_rawDesc = "" +
 	"\x12STATUS_UNSPECIFIED\x10\x00\x12\x06\n" +
 	"\x02OK\x10\x01\x12\b\n" +
 	"\x04WARN\x10\x02\x12\b\n" +
-	"\x04FAIL\x10\x032\xa6\x01\n" +
+	"\x04FAIL\x10\x032\xee\x01\n" +
 	"\x12MaintenanceService\x12E\n" +
-	"\x06Backup\x12\x1b.autosched.v1.BackupRequest\x1a\x1c.autosched.v1.BackupResponse0\x01\x12I\n" +
+	"\x06Backup\x12\x1b.autosched.v1.BackupRequest\x1a\x1c.autosched.v1.BackupResponse0\x01\x12F\n" +
+	"\aCompact\x12\x1c.autosched.v1.CompactRequest\x1a\x1d.autosched.v1.CompactResponse\x12I\n" +
 	"\bDiagnose\x12\x1d.autosched.v1.DiagnoseRequest\x1a\x1e.autosched.v1.DiagnoseResponseB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
@@ -369,26 +464,30 @@ func file_autosched_v1_maintenance_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_maintenance_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_autosched_v1_maintenance_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_autosched_v1_maintenance_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_autosched_v1_maintenance_proto_goTypes = []any{
 	(Check_Status)(0),             // 0: autosched.v1.Check.Status
 	(*BackupRequest)(nil),         // 1: autosched.v1.BackupRequest
 	(*BackupResponse)(nil),        // 2: autosched.v1.BackupResponse
-	(*DiagnoseRequest)(nil),       // 3: autosched.v1.DiagnoseRequest
-	(*DiagnoseResponse)(nil),      // 4: autosched.v1.DiagnoseResponse
-	(*Check)(nil),                 // 5: autosched.v1.Check
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*CompactRequest)(nil),        // 3: autosched.v1.CompactRequest
+	(*CompactResponse)(nil),       // 4: autosched.v1.CompactResponse
+	(*DiagnoseRequest)(nil),       // 5: autosched.v1.DiagnoseRequest
+	(*DiagnoseResponse)(nil),      // 6: autosched.v1.DiagnoseResponse
+	(*Check)(nil),                 // 7: autosched.v1.Check
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 }
 var file_autosched_v1_maintenance_proto_depIdxs = []int32{
-	5, // 0: autosched.v1.DiagnoseResponse.checks:type_name -> autosched.v1.Check
-	6, // 1: autosched.v1.DiagnoseResponse.time:type_name -> google.protobuf.Timestamp
+	7, // 0: autosched.v1.DiagnoseResponse.checks:type_name -> autosched.v1.Check
+	8, // 1: autosched.v1.DiagnoseResponse.time:type_name -> google.protobuf.Timestamp
 	0, // 2: autosched.v1.Check.status:type_name -> autosched.v1.Check.Status
 	1, // 3: autosched.v1.MaintenanceService.Backup:input_type -> autosched.v1.BackupRequest
-	3, // 4: autosched.v1.MaintenanceService.Diagnose:input_type -> autosched.v1.DiagnoseRequest
-	2, // 5: autosched.v1.MaintenanceService.Backup:output_type -> autosched.v1.BackupResponse
-	4, // 6: autosched.v1.MaintenanceService.Diagnose:output_type -> autosched.v1.DiagnoseResponse
-	5, // [5:7] is the sub-list for method output_type
-	3, // [3:5] is the sub-list for method input_type
+	3, // 4: autosched.v1.MaintenanceService.Compact:input_type -> autosched.v1.CompactRequest
+	5, // 5: autosched.v1.MaintenanceService.Diagnose:input_type -> autosched.v1.DiagnoseRequest
+	2, // 6: autosched.v1.MaintenanceService.Backup:output_type -> autosched.v1.BackupResponse
+	4, // 7: autosched.v1.MaintenanceService.Compact:output_type -> autosched.v1.CompactResponse
+	6, // 8: autosched.v1.MaintenanceService.Diagnose:output_type -> autosched.v1.DiagnoseResponse
+	6, // [6:9] is the sub-list for method output_type
+	3, // [3:6] is the sub-list for method input_type
 	3, // [3:3] is the sub-list for extension type_name
 	3, // [3:3] is the sub-list for extension extendee
 	0, // [0:3] is the sub-list for field type_name
@@ -405,7 +504,7 @@ func file_autosched_v1_maintenance_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_maintenance_proto_rawDesc), len(file_autosched_v1_maintenance_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   5,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,6 +19,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	MaintenanceService_Backup_FullMethodName   = "/autosched.v1.MaintenanceService/Backup"
+	MaintenanceService_Compact_FullMethodName  = "/autosched.v1.MaintenanceService/Compact"
 	MaintenanceService_Diagnose_FullMethodName = "/autosched.v1.MaintenanceService/Diagnose"
 )
 
@@ -32,6 +33,9 @@ type MaintenanceServiceClient interface {
 	// which, manifest.json, has the sizes and SHA-256 of the others. `autosched admin restore` makes a
 	// store of it.
 	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error)
+	// Compact gives the free pages of configurations, rounds, reports and workloads back to the disk,
+	// which must have room for a copy of the largest file. Calls are answered meanwhile.
+	Compact(ctx context.Context, in *CompactRequest, opts ...grpc.CallOption) (*CompactResponse, error)
 	// Diagnose checks the service and its store.
 	Diagnose(ctx context.Context, in *DiagnoseRequest, opts ...grpc.CallOption) (*DiagnoseResponse, error)
 }
@@ -63,6 +67,16 @@ func (c *maintenanceServiceClient) Backup(ctx context.Context, in *BackupRequest
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type MaintenanceService_BackupClient = grpc.ServerStreamingClient[BackupResponse]
 
+func (c *maintenanceServiceClient) Compact(ctx context.Context, in *CompactRequest, opts ...grpc.CallOption) (*CompactResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CompactResponse)
+	err := c.cc.Invoke(ctx, MaintenanceService_Compact_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *maintenanceServiceClient) Diagnose(ctx context.Context, in *DiagnoseRequest, opts ...grpc.CallOption) (*DiagnoseResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DiagnoseResponse)
@@ -83,6 +97,9 @@ type MaintenanceServiceServer interface {
 	// which, manifest.json, has the sizes and SHA-256 of the others. `autosched admin restore` makes a
 	// store of it.
 	Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error
+	// Compact gives the free pages of configurations, rounds, reports and workloads back to the disk,
+	// which must have room for a copy of the largest file. Calls are answered meanwhile.
+	Compact(context.Context, *CompactRequest) (*CompactResponse, error)
 	// Diagnose checks the service and its store.
 	Diagnose(context.Context, *DiagnoseRequest) (*DiagnoseResponse, error)
 	mustEmbedUnimplementedMaintenanceServiceServer()
@@ -97,6 +114,9 @@ type UnimplementedMaintenanceServiceServer struct{}
 
 func (UnimplementedMaintenanceServiceServer) Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error {
 	return status.Error(codes.Unimplemented, "method Backup not implemented")
+}
+func (UnimplementedMaintenanceServiceServer) Compact(context.Context, *CompactRequest) (*CompactResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Compact not implemented")
 }
 func (UnimplementedMaintenanceServiceServer) Diagnose(context.Context, *DiagnoseRequest) (*DiagnoseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Diagnose not implemented")
@@ -133,6 +153,24 @@ func _MaintenanceService_Backup_Handler(srv interface{}, stream grpc.ServerStrea
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type MaintenanceService_BackupServer = grpc.ServerStreamingServer[BackupResponse]
 
+func _MaintenanceService_Compact_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CompactRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MaintenanceServiceServer).Compact(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MaintenanceService_Compact_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MaintenanceServiceServer).Compact(ctx, req.(*CompactRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MaintenanceService_Diagnose_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DiagnoseRequest)
 	if err := dec(in); err != nil {
@@ -158,6 +196,10 @@ var MaintenanceService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "autosched.v1.MaintenanceService",
 	HandlerType: (*MaintenanceServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Compact",
+			Handler:    _MaintenanceService_Compact_Handler,
+		},
 		{
 			MethodName: "Diagnose",
 			Handler:    _MaintenanceService_Diagnose_Handler,

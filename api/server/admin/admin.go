@@ -35,9 +35,10 @@ type Controller interface {
 	Schedulers(after string, limit int) []string
 }
 
-// Store is the part of a store that is backed up and checked.
+// Store is the part of a store that is backed up, compacted and checked.
 type Store interface {
 	Backup(ctx context.Context, out io.Writer) (*store.Manifest, error)
+	Compact(ctx context.Context) (before, after int64, err error)
 	Health() (store.Health, error)
 }
 
@@ -57,8 +58,8 @@ type Service struct {
 	pb.UnimplementedMaintenanceServiceServer
 	pb.UnimplementedAuditServiceServer
 
-	o      Config
-	backup sync.Mutex // held by the backup under way
+	o       Config
+	copying sync.Mutex // held by the backup or the compaction under way
 }
 
 // New returns the service of maintenance and of the audit log.
@@ -104,15 +105,37 @@ func auditRecordToProto(r *controller.AuditRecord) *pb.AuditRecord {
 // backupPart is how much of an archive one message carries, in bytes.
 const backupPart = 64 << 10
 
-// Backup streams a copy of the store. There is one at a time.
-func (s *Service) Backup(_ *pb.BackupRequest, stream pb.MaintenanceService_BackupServer) error {
+// begin locks copying.
+func (s *Service) begin() error {
 	if s.o.Store == nil {
 		return status.Error(codes.Unimplemented, "the service keeps no files")
 	}
-	if !s.backup.TryLock() {
-		return status.Error(codes.ResourceExhausted, "another backup is under way; try again after it")
+	if !s.copying.TryLock() {
+		return status.Error(codes.ResourceExhausted, "another backup or compaction is under way; try again after it")
 	}
-	defer s.backup.Unlock()
+	return nil
+}
+
+// Compact gives the free pages of files back to the disk.
+func (s *Service) Compact(ctx context.Context, _ *pb.CompactRequest) (*pb.CompactResponse, error) {
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.copying.Unlock()
+	before, after, err := s.o.Store.Compact(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.o.Log.InfoContext(ctx, "files compacted", "bytes", after, "before", before)
+	return &pb.CompactResponse{BytesBefore: before, BytesAfter: after}, nil
+}
+
+// Backup streams a copy of the store. There is one at a time.
+func (s *Service) Backup(_ *pb.BackupRequest, stream pb.MaintenanceService_BackupServer) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.copying.Unlock()
 	m, err := s.o.Store.Backup(stream.Context(), backupStream{stream})
 	if err != nil {
 		return err

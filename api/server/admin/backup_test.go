@@ -12,9 +12,12 @@ import (
 
 func TestOneBackupAtATime(t *testing.T) {
 	s := New(Config{Store: &store.Store{}})
-	s.backup.Lock()
-	defer s.backup.Unlock()
+	s.copying.Lock()
+	defer s.copying.Unlock()
 	if err := s.Backup(&pb.BackupRequest{}, nil); status.Code(err) != codes.ResourceExhausted {
+		t.Error(err)
+	}
+	if _, err := s.Compact(t.Context(), nil); status.Code(err) != codes.ResourceExhausted {
 		t.Error(err)
 	}
 }

@@ -347,41 +347,52 @@ the directory is as it was.`,
 	return cmd
 }
 
-// compaction is the size of the files of a directory.
+// compaction is the size of the files of a service.
 type compaction struct {
-	Dir    string `json:"dir"`
+	Dir    string `json:"dir,omitempty"` // of a stopped one
 	Before int64  `json:"bytes_before"`
 	After  int64  `json:"bytes_after"`
 }
 
 func newCompactCmd() *cobra.Command {
+	var f cli.ClientFlags
 	var c compaction
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "compact",
-		Short: "Give the free pages of a stopped service's files back to the disk",
-		Long: `Rewrites config.db and the files of rounds, reports and workloads of a stopped service
-without their free pages. Records and the epoch stay. A file is replaced once its copy,
+		Short: "Give the free pages of a service's files back to the disk",
+		Long: `Rewrites config.db and the files of rounds, reports and workloads without their free
+pages: of a running service (--server), which answers meanwhile, or in the directory
+of a stopped one (--dir). Records and the epoch stay. A file is replaced once its copy,
 for which the disk must have room, is on disk.`,
-		Example: "  autosched admin compact --dir data",
+		Example: "  autosched admin compact --server 127.0.0.1:7443\n  autosched admin compact --dir data",
 		Args:    cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if c.Dir == "" {
-				return cli.Usage(errors.New("--dir is missing: name the directory of a stopped service"))
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			name := c.Dir
+			switch running := cmd.Flags().Changed("server"); {
+			case running == (c.Dir != ""):
+				return cli.Usage(errors.New("want either --dir, of a stopped service, or --server, of a running one"))
+			case running:
+				name = f.Server
+				err = f.Call(cmd.Context(), true, func(ctx context.Context, client *cli.Client) error {
+					answer, err := client.Maintenance.Compact(ctx, &pb.CompactRequest{})
+					c.Before, c.After = answer.GetBytesBefore(), answer.GetBytesAfter()
+					return err
+				})
+			default:
+				c.Before, c.After, err = store.Compact(c.Dir)
 			}
-			var err error
-			if c.Before, c.After, err = store.Compact(c.Dir); err != nil {
+			if err != nil {
 				return err
 			}
-			return cli.Show(cmd.OutOrStdout(), asJSON, "compaction/v1", &c, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s: %.1f MiB, before %.1f MiB\n", c.Dir, float64(c.After)/(1<<20),
+			return cli.Show(cmd.OutOrStdout(), f.JSON, "compaction/v1", &c, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "%s: %.1f MiB, before %.1f MiB\n", name, float64(c.After)/(1<<20),
 					float64(c.Before)/(1<<20))
 				return err
 			})
 		},
 	}
-	cmd.Flags().StringVar(&c.Dir, "dir", "", "(required)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "")
+	f.Add(cmd)
+	cmd.Flags().StringVar(&c.Dir, "dir", "", "")
 	return cmd
 }
 
