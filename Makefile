@@ -92,8 +92,9 @@ long: export AUTOSCHED_LONG ?= 1
 long: export AUTOSCHED_KILLS ?= 200
 long: export AUTOSCHED_DAMAGED ?= 200
 long: export AUTOSCHED_IMAGES ?= 2000
-long: ## Run the tests with their largest inputs (half an hour).
+long: ## Run the tests with their largest inputs (half an hour), and experiments under the race detector.
 	$(GO) test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
+	@$(MAKE) --no-print-directory race AUTOSCHED_LONG=0 RACE_PACKAGES="$(RACE_LAB)"
 
 # The counts of hours; `make test` takes a share of each. A run that was ended goes on: TALLY has the counts.
 TALLY ?= $(CURDIR)/out/reliability.txt
@@ -200,8 +201,12 @@ vet: ## Run go vet.
 staticcheck: ## Run staticcheck, in the version go.mod names.
 	$(GO) tool staticcheck ./...
 
-# The packages that start goroutines, and those whose functions search calls from several.
-RACE_PACKAGES ?= $(shell grep -rlE --include='*.go' '^\s*go [a-zA-Z]|"github.com/autosched/autosched/search"' . | xargs -n1 dirname | sort -u)
+# The packages that start goroutines, in their code or in their tests, and those whose functions internal/cells calls
+# from several, by their text, so that a new one is in the list at once. `make long` runs those of experiments; the
+# texts of internal/arch are of its rules, and worst_test.go is of `make long`.
+RACE_TEXT := ^\s*go [a-zA-Z(]|\.Go\(|AfterFunc\(|"github.com/autosched/autosched/internal/cells"
+RACE_PACKAGES ?= $(shell grep -rlE --include='*.go' --exclude-dir=lab --exclude-dir=arch --exclude=worst_test.go '$(RACE_TEXT)' . | xargs -n1 dirname | sort -u)
+RACE_LAB = $(shell grep -rlE --include='*.go' '$(RACE_TEXT)' lab | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 # -short leaves out the largest inputs, and a property needs fewer draws (-short divides them by 5): they reach
 # no other code.

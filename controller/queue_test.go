@@ -7,10 +7,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -18,8 +18,9 @@ import (
 
 // A scheduler whose round does not end does not keep others from theirs, and its round ends at its
 // limit: the incumbent is kept, and the round counts as decided.
-func TestHogAndVictim(t *testing.T) {
-	testshared.Full(t)
+func TestHogAndVictim(t *testing.T) { synctest.Test(t, hogAndVictim) } // on a simulated clock
+
+func hogAndVictim(t *testing.T) {
 	var hogs atomic.Int64
 	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
 		if len(in.State.Cluster.Groups) > 0 && in.Budget != 1 { // the victim
@@ -136,7 +137,9 @@ func TestPauseCancelsAWaitingRound(t *testing.T) {
 }
 
 // After a round that failed none is decided for a while that grows, whatever comes in.
-func TestFailingRoundsBackOff(t *testing.T) {
+func TestFailingRoundsBackOff(t *testing.T) { synctest.Test(t, failingRoundsBackOff) } // on a simulated clock
+
+func failingRoundsBackOff(t *testing.T) {
 	var decided atomic.Int64
 	h := start(t, func(context.Context, round.Input) (round.Decision, error) {
 		decided.Add(1)
@@ -153,7 +156,7 @@ func TestFailingRoundsBackOff(t *testing.T) {
 			if time.Since(began) > patience {
 				t.Fatalf("%d rounds, want %d", st.Rounds, n)
 			}
-			time.Sleep(time.Millisecond)
+			time.Sleep(20 * time.Millisecond)
 		}
 	}
 	failed(3)

@@ -20,15 +20,11 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// configurations are the default, the presets and some random ones; the default and one
-// preset if tests are to be short.
+// configurations are the default, the presets and some random ones.
 func configurations(s *schedulers.Scheduler, random int) []space.Config {
 	out := []space.Config{s.Space.Default()}
 	for _, p := range s.Presets {
 		out = append(out, p.Config)
-	}
-	if testing.Short() {
-		return out[:min(2, len(out))]
 	}
 	draw := rand.New(rand.NewPCG(1, uint64(len(s.Name))))
 	for range random {
@@ -147,6 +143,7 @@ func philly(t *testing.T, first time.Time, nodes int) Options {
 // TestRoundMeasuresWhatTheClusterDoes: with the true future, a configuration held
 // has the measures of the live simulation under it.
 func TestRoundMeasuresWhatTheClusterDoes(t *testing.T) {
+	testshared.Full(t)
 	o := sample(t)
 	o.Cluster = workload.Uniform(14, 8)
 	exactly(t, o, hours(o.From, 3, 10, 24), 3)
@@ -165,6 +162,7 @@ func TestRoundMeasuresPhilly(t *testing.T) {
 // TestRoundMeasuresChanges: with the true future, a configuration has the measures
 // of the live simulation when it takes the place of another.
 func TestRoundMeasuresChanges(t *testing.T) {
+	testshared.Full(t)
 	for _, s := range schedulers.All {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
@@ -172,9 +170,6 @@ func TestRoundMeasuresChanges(t *testing.T) {
 			o.Cluster, o.Scheduler = workload.Uniform(14, 8), s
 			configs := configurations(s, 2)
 			instants := hours(o.From, 10, 24)
-			if testing.Short() {
-				instants = instants[:1]
-			}
 			compared, exhausted := 0, 0
 			for _, before := range configs {
 				for _, at := range instants {

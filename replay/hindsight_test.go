@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
@@ -85,6 +86,7 @@ func TestGuards(t *testing.T) {
 // TestHindsight: the best that keeps the guards is no better than the best, and keeps
 // them.
 func TestHindsight(t *testing.T) {
+	testshared.Full(t)
 	o := sample(t, "fixed-oracle", "default")
 	o.Cluster, o.FixedBudget = workload.Uniform(14, 8), 12 // jobs wait
 	r := evaluate(t, o)
@@ -102,13 +104,10 @@ func TestHindsight(t *testing.T) {
 // TestSeeds: a method that draws has an outcome for each seed and their mean, whatever
 // the number of workers; each equals that of an evaluation of its own.
 func TestSeeds(t *testing.T) {
+	testshared.Full(t)
 	o := sample(t, "default", "random-preset", "autosched")
 	o.Cluster, o.Budget = workload.Uniform(14, 8), 4
 	o.To = o.From + 4*time.Hour
-	workers := []int{1, 3}
-	if testing.Short() {
-		o.To, workers = o.From+2*time.Hour, workers[1:]
-	}
 	alone := make([]*Report, 2)
 	for i := range alone {
 		one := o
@@ -116,7 +115,7 @@ func TestSeeds(t *testing.T) {
 		alone[i] = evaluate(t, one)
 	}
 	o.Seeds = 2
-	for _, n := range workers {
+	for _, n := range []int{1, 3} {
 		o.Workers = n
 		r := evaluate(t, o)
 		if len(r.Seeds) != 2 || r.Seeds[0] != o.Seed || r.Seeds[1] != o.Seed+1 || len(r.Methods[0].Seeds) > 0 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
@@ -213,10 +214,6 @@ func judgedRuns(t *testing.T, test func(t *testing.T, n int, e *Evaluation)) {
 			test(t, n, onTrial(t, o, scheduler))
 		})
 	}
-	if testing.Short() {
-		run("tiresias", "sample", 1, small(t))
-		return
-	}
 	if os.Getenv("AUTOSCHED_LONG") != "1" {
 		const n = 5
 		for _, s := range []string{"tiresias", "themis", "lucid"} {
@@ -234,6 +231,7 @@ func judgedRuns(t *testing.T, test func(t *testing.T, n int, e *Evaluation)) {
 // loss was promised, raises an alarm within a round of its first observable effect. Few do not, where
 // jobs would have ended whose durations are not known yet.
 func TestWorseAlarms(t *testing.T) {
+	testshared.Full(t)
 	judgedRuns(t, func(t *testing.T, n int, e *Evaluation) {
 		seen, found, soon, early := 0, 0, 0, 0
 		for _, c := range changes(t, e, n, func(c *change) bool { return c.ratio >= 1.2 }) {
@@ -258,7 +256,7 @@ func TestWorseAlarms(t *testing.T) {
 		}
 		t.Logf("%d planted, %d with an effect, of which %d raise an alarm, %d within a round; %d of the others", n,
 			seen, found, soon, early)
-		if seen-soon > 1+seen/10 || seen == 0 && !testing.Short() {
+		if seen-soon > 1+seen/10 || seen == 0 {
 			t.Errorf("%d of %d raise an alarm within a round", soon, seen)
 		}
 	})
@@ -267,6 +265,7 @@ func TestWorseAlarms(t *testing.T) {
 // TestSameDoesNotAlarm: neither equal values on a cluster that is slower than its simulation, nor
 // values that make no difference, are found to be worse.
 func TestSameDoesNotAlarm(t *testing.T) {
+	testshared.Full(t)
 	judgedRuns(t, func(t *testing.T, n int, e *Evaluation) {
 		o := e.Options
 		o.Simulate.Models = slower()
@@ -310,6 +309,7 @@ func slower() *simulator.Models {
 // TestBetterDoesNotAlarm: a configuration that is better, and was promised to be, is seldom found to
 // be worse: where it has an effect that one that is worse might have as well.
 func TestBetterDoesNotAlarm(t *testing.T) {
+	testshared.Full(t)
 	judgedRuns(t, func(t *testing.T, n int, e *Evaluation) {
 		wrong := 0
 		better := changes(t, e, n, func(c *change) bool {

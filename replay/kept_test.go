@@ -56,14 +56,11 @@ func same(t *testing.T, what string, a, b *Report) {
 // TestResume: an evaluation that was interrupted after its first cell continues to the
 // report of one that was not, for any number of jobs.
 func TestResume(t *testing.T) {
+	testshared.Full(t)
 	plain, _ := keeping(t, "")
 	plain.Jobs = 1
 	want := timeless(t, plain)
-	several := []int{4, 1}
-	if testing.Short() {
-		several = several[:1]
-	}
-	for _, jobs := range several {
+	for _, jobs := range []int{4, 1} {
 		path := filepath.Join(t.TempDir(), "cells.jsonl")
 		o, _ := keeping(t, path)
 		ctx, cancel := context.WithCancel(context.Background())

@@ -87,7 +87,10 @@ func TestEveryMethodRuns(t *testing.T) {
 func TestSameForAnyWorkers(t *testing.T) {
 	run := func(workers int) string {
 		o := sample(t, "default", "fixed-history", "selftune", "autosched", "oracle")
-		o.Workers = workers
+		o.Workers, o.Jobs = workers, workers
+		if testing.Short() {
+			o.To = o.From + 4*time.Hour
+		}
 		r := evaluate(t, o)
 		for i := range r.Methods {
 			r.Methods[i].TuningPerRound = 0 // wall time
@@ -327,6 +330,7 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestTune(t *testing.T) {
+	testshared.Full(t)
 	o := sample(t)
 	incumbent, err := o.Scheduler.Space.Parse(o.Scheduler.Space.Default(), []string{"queues=1"})
 	if err != nil {
@@ -349,11 +353,7 @@ func TestTune(t *testing.T) {
 		}
 		return r.Trials
 	}
-	samplers := search.Samplers
-	if testing.Short() {
-		samplers = samplers[:1]
-	}
-	for _, s := range samplers {
+	for _, s := range search.Samplers {
 		trials := tune(s.Name, false)
 		if len(trials) > o.Budget {
 			t.Errorf("%s: %d trials", s.Name, len(trials))

@@ -3,6 +3,8 @@ package replay
 import (
 	"testing"
 	"time"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 func TestMeanOfSeeds(t *testing.T) {
@@ -17,6 +19,7 @@ func TestMeanOfSeeds(t *testing.T) {
 
 // TestEstimate: the time of all methods is known before any result is.
 func TestEstimate(t *testing.T) {
+	testshared.Full(t)
 	o := sample(t)
 	o.To = o.From + 2*time.Hour
 	o.FixedBudget = 1000

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
 )
@@ -12,6 +13,7 @@ import (
 // did in them, whether it was stopped, shared its GPUs, held others than it asked for or was
 // spread over nodes.
 func TestReplaysKnowTheWork(t *testing.T) {
+	testshared.Full(t)
 	for _, s := range schedulers.All {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
 )
@@ -91,6 +92,7 @@ func longHistory(t *testing.T, n int) Input {
 // TestCancelledRoundEnds: between two looks at its context a round does a small part of its work,
 // by its allocations, and it ends at whichever look finds the context ended.
 func TestCancelledRoundEnds(t *testing.T) {
+	testshared.Full(t)
 	in := longHistory(t, 20_000)
 	begun := allocated()
 	whole := meter{Context: context.Background(), last: begun}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/simulator"
 )
 
@@ -61,6 +62,7 @@ func TestDeadlineMisses(t *testing.T) {
 // TestRoundWithoutDeadlines: NoDeadline is set if the goal or the front names deadlines
 // and no job has one.
 func TestRoundWithoutDeadlines(t *testing.T) {
+	testshared.Full(t)
 	x := observe(t, 14*time.Hour, simulator.Options{})
 	due := x.futures(t, 2)
 	state := *due[0].State

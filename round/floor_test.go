@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/simulator"
@@ -22,10 +23,8 @@ import (
 // floor that another one is measured with, and all have the same floors. A gain on the
 // controllable part means nothing otherwise.
 func TestFloorsBoundValues(t *testing.T) {
+	testshared.Full(t)
 	hours, configs := []int{8, 11, 15}, 6
-	if testing.Short() {
-		hours, configs = hours[1:2], 2
-	}
 	for _, s := range schedulers.All {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()

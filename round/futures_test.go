@@ -4,12 +4,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
 )
 
 // The futures are the scenarios of a round: the configuration in force has the same objective in each.
 func TestFuturesAreThoseOfARound(t *testing.T) {
+	testshared.Full(t)
 	s, err := schedulers.Find("tiresias")
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +44,7 @@ func TestFuturesAreThoseOfARound(t *testing.T) {
 
 // A future as a workload has each active job with the work it has done and has left, and each arrival as it is.
 func TestFutureAsWorkload(t *testing.T) {
+	testshared.Full(t)
 	in := portfolioAt(t, 30, "4")
 	futures, err := Futures(t.Context(), in)
 	if err != nil {

@@ -132,6 +132,7 @@ func TestEnergyNeedsAMeter(t *testing.T) {
 // TestEnergyOfDecisions: a decision that adopts says the energy before and after, which at the middle of the
 // constants is the objective; an outlook has the same.
 func TestEnergyOfDecisions(t *testing.T) {
+	testshared.Full(t)
 	in := portfolioAt(t, 9, "2")
 	in.Goal = goal(t, "edp")
 	tariff := energy.Tariff{Assumptions: energy.Default()}

@@ -199,6 +199,7 @@ func TestAskForEnoughHistory(t *testing.T) {
 
 // TestAskWithQuotas: the quotas of a cluster of another size fit it, and jobs that no longer fit theirs are left out.
 func TestAskWithQuotas(t *testing.T) {
+	testshared.Full(t)
 	w := daysOf(t, 12)
 	for _, quota := range []simulator.Quota{simulator.QuotaStrict, simulator.QuotaBorrow} {
 		a := ask(t, w, 11*day, func(q *Question) {
@@ -224,6 +225,7 @@ func TestAskWithQuotas(t *testing.T) {
 
 // TestReasonNamesConstraints: an answer that constraints decide says so.
 func TestReasonNamesConstraints(t *testing.T) {
+	testshared.Full(t)
 	w := daysOf(t, 12)
 	for bound, want := range map[string]string{
 		"avg_queue<=1s":             "The one in force breaks avg_queue<=1s by far",
@@ -295,6 +297,7 @@ func TestProgressOfAQuestion(t *testing.T) {
 
 // TestGainOfAnAnswer: it is the mean of the logarithms of the simulated ratios.
 func TestGainOfAnAnswer(t *testing.T) {
+	testshared.Full(t)
 	w := daysOf(t, 12)
 	a := ask(t, w, 12*day, func(q *Question) { q.Guard = -1 })
 	s, _ := schedulers.Find("tiresias")
@@ -522,6 +525,7 @@ func TestGuardsOfStretches(t *testing.T) {
 
 // TestRefusedGainsAreNamed: a change that breaks a guard is reported with its losers, and adopted if that is accepted.
 func TestRefusedGainsAreNamed(t *testing.T) {
+	testshared.Full(t)
 	w := crowdsOf(t, 21, 30)
 	a := ask(t, w, 21*day, func(q *Question) { q.Guard = .001 })
 	r := a.Refused
@@ -557,6 +561,7 @@ func TestRefusedGainsAreNamed(t *testing.T) {
 // TestGuardAndLosersAgree: the wait of a class of widths is one number, the mean over the jobs of all replays, in the
 // guard and among the losers, whether the replays were simulated now or kept.
 func TestGuardAndLosersAgree(t *testing.T) {
+	testshared.Full(t)
 	w, kept, classes := crowdsOf(t, 21, 30), &Replays{}, 0
 	for range 2 {
 		a := ask(t, w, 21*day, func(q *Question) { q.Guard, q.Replays = .001, kept })
@@ -578,6 +583,7 @@ func TestGuardAndLosersAgree(t *testing.T) {
 
 // TestReplaysAreBounded: the least recently used are forgotten, and few have the results of their jobs.
 func TestReplaysAreBounded(t *testing.T) {
+	testshared.Full(t)
 	var r Replays
 	for i := range 5 * keptReplays {
 		r.add(fmt.Sprint(i), &replayed{jobs: make([]jobTimes, 1)})

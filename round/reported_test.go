@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 )
 
@@ -32,6 +33,7 @@ func taken(maximize bool, before, after []float64) bool {
 
 // Revisions that differ in nothing are hardly ever taken back, those that are worse by 30 % nearly always.
 func TestJudgeReportedErrors(t *testing.T) {
+	testshared.Full(t)
 	const runs = 1000
 	for _, test := range []struct {
 		name            string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -62,6 +63,7 @@ func TestWorkersDoNotDecide(t *testing.T) {
 // TestRoundObeysItsRule: an adopted configuration was measured, is better on average, by the
 // paper's ratio if that is asked for, and was not refused.
 func TestRoundObeysItsRule(t *testing.T) {
+	testshared.Full(t)
 	x := observe(t, 8*time.Hour, simulator.Options{})
 	r := tuningRound(t, x)
 	var err error

@@ -102,6 +102,7 @@ func TestFastPath(t *testing.T) {
 // TestFastPathAsksTheReplays: what breaks a guard in the replays of the history is refused, and named with the guard;
 // the futures are asked where the history is too short for a replay.
 func TestFastPathAsksTheReplays(t *testing.T) {
+	testshared.Full(t)
 	s, err := schedulers.Find("fifo")
 	if err != nil {
 		t.Fatal(err)
@@ -171,6 +172,7 @@ func twice(h *history) {
 
 // TestAskedOnceADay: in the first round of a calendar day, but not between rounds.
 func TestAskedOnceADay(t *testing.T) {
+	testshared.Full(t)
 	in := portfolioAt(t, 12, "2")
 	first, h := decided(t, in)
 	if first.Answer == nil || first.Answer.Known.IsZero() || !strings.Contains(first.Reason, "too short") {
@@ -199,6 +201,7 @@ func TestAskedOnceADay(t *testing.T) {
 
 // TestAnswerIsFollowed: with enough history the answer is the decision, also if nothing runs.
 func TestAnswerIsFollowed(t *testing.T) {
+	testshared.Full(t)
 	s, err := schedulers.Find("tiresias")
 	if err != nil {
 		t.Fatal(err)

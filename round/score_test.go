@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/simulator"
@@ -93,6 +94,7 @@ func randomConfig(r *rand.Rand, s *space.Space) space.Config {
 // TestScorerMeasuresEveryJob: the objective is over the jobs active at the
 // instant and those that arrive, all of them simulated to their end.
 func TestScorerMeasuresEveryJob(t *testing.T) {
+	testshared.Full(t)
 	x := observe(t, 14*time.Hour, simulator.Options{})
 	scenarios := x.futures(t, 2)
 	config := x.scheduler.Presets[0].Config

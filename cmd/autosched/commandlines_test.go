@@ -62,6 +62,7 @@ func TestPrintedCommandLinesAreTaken(t *testing.T) {
 // TestFlagsInDocumentsExist finds likely flags anywhere in the
 // documentation.
 func TestFlagsInDocumentsExist(t *testing.T) {
+	testshared.Full(t)
 	flags, ofNotes := map[string]bool{"help": true}, map[string]bool{} // of programs that notes alone name
 	clitest.VisitCommands(clitest.NewRoot(), func(cmd *cobra.Command) {
 		for _, set := range []interface{ FlagUsages() string }{cmd.LocalFlags(), cmd.InheritedFlags()} {
@@ -158,6 +159,7 @@ func TestExamplesRun(t *testing.T) {
 
 // TestEveryResultIsThereForPrograms: commands that print results have --json.
 func TestEveryResultIsThereForPrograms(t *testing.T) {
+	testshared.Full(t)
 	// They write files, or print nothing to work with.
 	without := []string{"autosched serve", "autosched admin certs", "autosched forecast models show", "autosched help",
 		"autosched completion", "autosched admin audit export", "autosched scheduler adapter",
@@ -178,6 +180,7 @@ func TestEveryResultIsThereForPrograms(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
+	testshared.Full(t)
 	for _, c := range []struct{ args, want string }{
 		{"simulate --scheduler t", "tiresias"},
 		{"tune --sampler g", "gp"},
@@ -205,6 +208,7 @@ func TestCompletion(t *testing.T) {
 }
 
 func TestNoSuchCommand(t *testing.T) {
+	testshared.Full(t)
 	for _, args := range []string{"tarce", "trace foo", "completion foo", "help foo", "help trace foo",
 		"scheduler regster", "completion bash extra"} {
 		code, out, errs := clitest.Run(strings.Fields(args)...)
@@ -219,6 +223,7 @@ func TestNoSuchCommand(t *testing.T) {
 
 // TestMisspeltFlags: a usage error names the flag that was meant, as JSON with --json, too.
 func TestMisspeltFlags(t *testing.T) {
+	testshared.Full(t)
 	for line, want := range map[string]string{"evaluate --sheduler tiresias": "do you mean --scheduler?",
 		"evaluate --sheduler=tiresias": "do you mean --scheduler?", "simulate --node 4": "do you mean --nodes?",
 		"scheduler config get x --revison 3": "do you mean --revision?"} {
@@ -244,6 +249,7 @@ func TestMisspeltFlags(t *testing.T) {
 
 // TestErrorsOfFlags: an error is JSON however --json is written, and one about a flag that only trace has names it.
 func TestErrorsOfFlags(t *testing.T) {
+	testshared.Full(t)
 	for args, json := range map[string]bool{"simulate --trace none --json": true,
 		"simulate --json=true --trace none": true,
 		"simulate --nonsense --json=true":   true, "simulate --trace none --json=false": false} {
@@ -303,6 +309,7 @@ func TestFlagGroups(t *testing.T) {
 // TestFlagsHaveOneMeaning reads the usage of every flag of every command: it is the same wherever the name stands, but
 // for a note on the default at its end.
 func TestFlagsHaveOneMeaning(t *testing.T) {
+	testshared.Full(t)
 	own := map[string]string{
 		"methods": "each of the two commands has its own",
 		"out":     "each command writes its own kind of file or folder",

@@ -13,6 +13,7 @@ import (
 
 // TestEmptyNames: a list without a name is a mistake, not a request for all.
 func TestEmptyNames(t *testing.T) {
+	testshared.Full(t)
 	for _, c := range []struct{ command, flag string }{
 		{"evaluate --trace sample", "--methods"},
 		{"tune --trace sample --at 2017-10-10", "--pareto"},

@@ -20,6 +20,7 @@ const shared = 5
 
 // TestReference: docs/reference/cli.md has every command with its flags.
 func TestReference(t *testing.T) {
+	testshared.Full(t)
 	t.Setenv("SLURM_CONF", "") // the default of a flag
 	path := filepath.Join(testshared.Root(t), "docs", "reference", "cli.md")
 	want := reference(clitest.NewRoot())

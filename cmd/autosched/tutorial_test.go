@@ -97,6 +97,7 @@ func tutorialTable(history []byte) []byte {
 
 // TestTutorialHistory: the files that the tutorial reads can be made again, and are small.
 func TestTutorialHistory(t *testing.T) {
+	testshared.Full(t)
 	history := tutorialHistory(t)
 	for name, want := range map[string][]byte{"sacct.psv": history, "jobs.csv": tutorialTable(history)} {
 		path := filepath.Join("..", "..", "examples", "tutorial", name)

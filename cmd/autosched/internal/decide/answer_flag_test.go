@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/schedulers/native"
 )
@@ -13,6 +14,7 @@ import (
 // TestNativeAnswers: the recommendation of tune, evaluate and compare is printed as each scheduler's own file, which
 // says the same as their JSON does.
 func TestNativeAnswers(t *testing.T) {
+	testshared.Full(t)
 	verdict := func(text []byte) (json.RawMessage, error) {
 		var r struct {
 			Verdict struct{ Configuration json.RawMessage }

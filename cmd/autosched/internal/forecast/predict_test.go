@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // predict runs a command line and returns its output.
@@ -64,6 +65,7 @@ func TestPredictTrainExplain(t *testing.T) {
 }
 
 func TestPredictEval(t *testing.T) {
+	testshared.Full(t)
 	out, _ := predict(t, 0, "eval", "--trace", "sample", "--json")
 	var r struct {
 		Queries []struct {
