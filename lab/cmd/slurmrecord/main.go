@@ -27,8 +27,8 @@ import (
 )
 
 // users exist on Debian; recordings call them asu01 and so on.
-var users = []string{"games", "man", "lp", "mail", "news", "uucp", "proxy", "www-data", "backup", "list", "irc", "messagebus",
-	"daemon", "bin", "sys", "_apt"}
+var users = []string{"games", "man", "lp", "mail", "news", "uucp", "proxy", "www-data", "backup", "list", "irc",
+	"systemd-network", "daemon", "bin", "sys", "_apt"}
 
 func main() {
 	jobs := flag.String("workload", "", "workload: job, submit_s, run_s, nodes, gpus_per_node, limit_min, user, account, qos")

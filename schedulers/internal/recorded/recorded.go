@@ -32,8 +32,11 @@ type Run struct {
 	asked   []workload.Job // the jobs with what they asked for, nil if they got no more
 }
 
-// start is that of a job, in seconds but for the job.
-type start struct{ job, submit, start int }
+// start is that of a job, in seconds but for the job and the names of its nodes.
+type start struct {
+	job, submit, start int
+	nodes              []string
+}
 
 // cluster is the common cluster of all recordings.
 func cluster() workload.Cluster {
@@ -117,7 +120,13 @@ func Read(file string) (*Run, error) {
 			}
 			jobs = append(jobs, workload.Job{ID: fmt.Sprint(job), User: text("user"), Tenant: text("account"),
 				Submit: time.Duration(number("submit")) * time.Second, GPUs: gpus, Requested: asks.Shared()})
-			out = append(out, start{job: job, submit: number("submit"), start: number("start")})
+			s := start{job: job, submit: number("submit"), start: number("start")}
+			if at, has := column["req_tres"]; has && at > 0 {
+				if s.nodes, err = slurmtext.HostList(text("node_list")); err != nil {
+					return nil, fmt.Errorf("%s: job %d: %w", file, job, err)
+				}
+			}
+			out = append(out, s)
 		}
 		if text("state") == "PREEMPTED" && column["run_s"] > 0 {
 			run = time.Duration(number("run_s")) * time.Second
@@ -175,8 +184,40 @@ func ReadSite(file, listings string) (*Run, slurm.Settings, error) {
 	return run, settings, nil
 }
 
-// Requested gives jobs the resources that they asked for, in place of the allocated ones.
-func (r *Run) Requested() { r.Jobs = slices.Clone(r.asked) }
+// Requested gives the jobs of a partition the resources that they asked for, in place of the allocated ones.
+func (r *Run) Requested(partition string) {
+	for i := range r.Jobs {
+		if r.Jobs[i].Request().Partition == partition {
+			r.Jobs[i] = r.asked[i]
+		}
+	}
+}
+
+// leafOf are the leaf switches of a cluster, by names and numbers of nodes.
+func leafOf(c *workload.Cluster) map[any]string {
+	out := map[any]string{}
+	for _, s := range c.Site.Switches {
+		for _, n := range s.Nodes {
+			out[n.Name], out[n.Number] = s.Name, s.Name
+		}
+	}
+	return out
+}
+
+// Leaves is the mean recorded number of leaf switches of a cluster that jobs on several nodes had.
+func (r *Run) Leaves(c *workload.Cluster) float64 {
+	leaf, leaves, jobs := leafOf(c), 0, 0
+	for _, s := range r.starts {
+		under := map[string]bool{}
+		for _, name := range s.nodes {
+			under[leaf[name]] = true
+		}
+		if len(s.nodes) > 1 {
+			leaves, jobs = leaves+len(under), jobs+1
+		}
+	}
+	return float64(leaves) / float64(jobs)
+}
 
 // MeanWait is the recorded one, in seconds.
 func (r *Run) MeanWait() float64 {
@@ -187,9 +228,10 @@ func (r *Run) MeanWait() float64 {
 	return float64(sum) / float64(len(r.starts))
 }
 
-// Member is how a run of an ensemble compares with the recorded one, in seconds: errors are of starts.
+// Member is how a run of an ensemble compares with the recorded one, in seconds: errors are of starts. Leaves is as
+// Run.Leaves has it, of a cluster that Simulate is given.
 type Member struct {
-	MedianError, MeanWait, MeanError float64
+	MedianError, MeanWait, MeanError, Leaves float64
 }
 
 // Phases are the unknowns of a recording.
@@ -226,7 +268,7 @@ func Ensemble(s *slurm.Settings) []Phases {
 
 // Simulate runs a member under a policy of the settings.
 func (r *Run) Simulate(s slurm.Settings, policy func(slurm.Settings) simulator.Policy, of Phases,
-	nodes []workload.NodeEvent) (m Member, err error) {
+	nodes []workload.NodeEvent, switches ...workload.Cluster) (m Member, err error) {
 	s.Phases = of.Phases
 	jobs := slices.Clone(r.Jobs)
 	for i := range jobs {
@@ -239,12 +281,27 @@ func (r *Run) Simulate(s slurm.Settings, policy func(slurm.Settings) simulator.P
 		return m, err
 	}
 	var sim simulator.Sim
-	if err := sim.Start(r.Cluster, w, policy(s), simulator.Options{Epilog: of.epilog, Nodes: nodes}); err != nil {
+	o := simulator.Options{Epilog: of.epilog, Nodes: nodes}
+	wide := 0
+	for i := range switches {
+		leaf := leafOf(&switches[i])
+		o.Observer = func(e simulator.Event) {
+			under := map[string]bool{}
+			if at := sim.Placement(nil, e.Job); e.Kind == workload.Started && len(at) > 1 {
+				for _, n := range at {
+					under[leaf[n.Node]] = true
+				}
+				m.Leaves, wide = m.Leaves+float64(len(under)), wide+1
+			}
+		}
+	}
+	if err := sim.Start(r.Cluster, w, policy(s), o); err != nil {
 		return m, err
 	}
 	if err := sim.Run(context.Background()); err != nil {
 		return m, err
 	}
+	m.Leaves /= float64(max(1, wide))
 	starts := map[string]int{}
 	for _, o := range sim.Outcomes(nil) {
 		starts[sim.JobName(o.ID)] = int(math.Floor(o.Start.Seconds()))
