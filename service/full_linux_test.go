@@ -151,7 +151,7 @@ func TestFullDisk(t *testing.T) {
 			}
 			n := 0
 			fill := func() error {
-				for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); n++ {
+				for ; n < 10_000; n++ {
 					if err := write(s, kept, n); err != nil {
 						return err
 					}
