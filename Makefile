@@ -24,6 +24,9 @@ TEST_TIMEOUT ?= 30m
 # Extra flags of every `go test`.
 TEST_FLAGS ?=
 
+# Which packages `make test` tests.
+TEST_PACKAGES ?= ./...
+
 # The seed of the property tests, so that a run can be repeated; 0 draws another
 # each time.
 RAPID_SEED ?= 20171009
@@ -81,7 +84,7 @@ demo: build ## Say whether to change a site's settings, evaluate tuning on two t
 .PHONY: test
 test: export RAPID_CHECKS ?= 40
 test: ## Run every test.
-	$(GO) test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
+	$(GO) test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST_PACKAGES)
 
 .PHONY: check
 check: format vet staticcheck generated test race nvml python demo ## Run everything that a change must pass.
