@@ -85,11 +85,9 @@ func TestJSONHasASchema(t *testing.T) {
 		{"scheduler list", registered, "schedulers", false},
 		{"telemetry import", "x " + file("gpus.csv", "time,node,gpu,utilization_percent\n1700000000,n1,0,97\n") +
 			registered, "telemetry-import", false},
-		{"telemetry show", "x" + registered, "telemetry", false},
 		{"telemetry export", "x --out " + dir + "/exported.csv" + registered, "telemetry-export", false},
 		{"scheduler findings list", "x" + registered, "findings", false},
 		{"scheduler metrics report", "x --revision 1 wait=1" + registered, "report-metrics", false},
-		{"scheduler metrics list", "x" + registered, "metrics", false},
 		{"scheduler update", "x --budget 7" + registered, "scheduler", false},
 		{"scheduler revisions", "x" + registered, "scheduler-revisions", false},
 		{"scheduler effects", "x" + registered, "causal-model", false},
@@ -110,7 +108,6 @@ func TestJSONHasASchema(t *testing.T) {
 		{"scheduler config explain", "x" + registered, "explain-configuration", false},
 		{"scheduler config pin", "x --set backfill=true --reason test" + registered, "configuration", false},
 		{"scheduler config unpin", "x" + registered, "unpin-configuration", false},
-		{"scheduler config validate", "x --set backfill=true" + registered, "validate-parameters", false},
 		{"scheduler config parked", "x" + registered, "parked-configurations", false},
 		{"scheduler config render", "x" + registered, "rendered-configuration", false},
 		{"scheduler config forget", "x --instance=" + registered, "forget-instance", false},
@@ -193,7 +190,7 @@ func TestJSONHasASchema(t *testing.T) {
 // the message of config get, or for an emulation its own.
 var covered = map[string]bool{"scheduler config watch": true, "scheduler config approve": true, "scheduler config rollback": true,
 	"scheduler config reject": true, "scheduler config unpark": true, "scheduler emulate": true,
-	"scheduler rounds show": true, "admin replay": true, "scheduler what-if": true, "scheduler rounds trigger": true, "scheduler operations get": true, "scheduler operations wait": true,
+	"scheduler rounds show": true, "admin replay": true, "scheduler what-if": true, "scheduler rounds trigger": true, "scheduler operations wait": true,
 	"scheduler operations cancel": true, // operate.TestReplay has theirs
 	"scheduler findings show":     true, "scheduler findings ack": true, "scheduler findings snooze": true,
 	"scheduler findings false-positive": true, // waste.TestFindingsInTheService

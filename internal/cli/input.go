@@ -64,15 +64,6 @@ func ReadRules(flag, path string, only []string) (*patterns.RuleSet, error) {
 	return kept, nil
 }
 
-// FormatNames lists the formats of traces for a help text.
-func FormatNames() string {
-	names := make([]string, len(trace.Formats))
-	for i, f := range trace.Formats {
-		names[i] = f.Name
-	}
-	return strings.Join(names, ", ")
-}
-
 // OpenRecords opens the directory of a service that is stopped.
 func OpenRecords(dir string) (*store.Reader, error) {
 	r, err := store.OpenReader(dir)

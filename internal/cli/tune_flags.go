@@ -90,14 +90,6 @@ func generateMethods() []string {
 // MaxFutures bounds the futures in memory; some ten are enough.
 const MaxFutures = 1000
 
-// Check also refuses objectives outside of round.Objectives.
-func (t *TuneFlags) Check() error {
-	if err := round.CheckObjective(t.Objective, false); err != nil {
-		return UsageError{fmt.Errorf("--%w", err)}
-	}
-	return t.CheckSettings()
-}
-
 // CheckSettings checks the settings of rounds.
 func (t *TuneFlags) CheckSettings() error {
 	var err error

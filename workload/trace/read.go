@@ -323,9 +323,6 @@ var (
 // BuiltIns returns the built-in traces.
 func BuiltIns() []BuiltIn { return slices.Clone(builtIn) }
 
-// IsBuiltIn reports whether a path names a built-in trace.
-func IsBuiltIn(path string) bool { return findBuiltIn(path) != nil }
-
 func findBuiltIn(path string) *BuiltIn {
 	if i := slices.IndexFunc(builtIn, func(b BuiltIn) bool { return b.Name == path }); i >= 0 {
 		return &builtIn[i]

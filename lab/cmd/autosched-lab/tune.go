@@ -88,7 +88,10 @@ func (o *benchTuneOptions) check() error {
 	if err := cli.CheckList(o.given, "searches", c.Searches); err != nil {
 		return err
 	}
-	if err := o.round.Check(); err != nil {
+	if err := round.CheckObjective(o.round.Objective, false); err != nil {
+		return cli.Usage(fmt.Errorf("--%w", err))
+	}
+	if err := o.round.CheckSettings(); err != nil {
 		return err
 	}
 	if c.Hours < 2 || c.Seeds < 1 || c.Time < 0 {

@@ -36,7 +36,7 @@ proposal, or roll back. SCHEDULER is the name a scheduler is registered under;
 	f.Add(cmd)
 	cmd.AddCommand(newConfigGetCmd(&f), newConfigListCmd(&f), newConfigWatchCmd(&f), newConfigApproveCmd(&f),
 		newConfigRejectCmd(&f), newConfigRollbackCmd(&f), newConfigAckCmd(&f), newConfigParkedCmd(&f),
-		newConfigUnparkCmd(&f), newConfigForgetCmd(&f), newConfigExplainCmd(&f), newConfigValidateCmd(&f),
+		newConfigUnparkCmd(&f), newConfigForgetCmd(&f), newConfigExplainCmd(&f),
 		newConfigPinCmd(&f), newConfigUnpinCmd(&f), newConfigRenderCmd(&f))
 	return cmd
 }

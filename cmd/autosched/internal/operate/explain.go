@@ -255,45 +255,6 @@ func (a *amounts) value(id string, v *structpb.Value) string {
 	return valueText(v)
 }
 
-func newConfigValidateCmd(f *cli.ClientFlags) *cobra.Command {
-	var sets []string
-	cmd := &cobra.Command{
-		Use:   "validate SCHEDULER --set NAME=VALUE",
-		Short: "Show the valid values nearest to given ones, and the rules that change them",
-		Long: `Projects values into the space of a scheduler and shows what they become, and by which
-rule. Values that are not named are the registered defaults. Nothing changes.`,
-		Example:           "  autosched scheduler config validate tiresias --set queues=4 --set starve_limit=30h",
-		ValidArgsFunction: cli.CompleteSchedulers(f),
-		RunE: cli.Asks(f, cli.SchedulerArg,
-			func(ctx context.Context, c *cli.Client, name string) (*pb.ValidateParametersResponse, error) {
-				values, err := parseSets(ctx, c, name, sets)
-				if err != nil {
-					return nil, err
-				}
-				return c.Explanations.ValidateParameters(ctx,
-					&pb.ValidateParametersRequest{Name: name, Parameters: values})
-			}, printValidation),
-	}
-	addSets(cmd, &sets)
-	return cmd
-}
-
-func printValidation(out io.Writer, r *pb.ValidateParametersResponse) error {
-	w := cli.NewTable(out, "")
-	for _, id := range slices.Sorted(maps.Keys(r.GetParameters())) {
-		fmt.Fprintf(w, "%s\t%s\n", id, valueText(r.GetParameters()[id]))
-	}
-	for _, c := range r.GetChanges() {
-		fmt.Fprintf(w, "changed\t%s from %s to %s: %s\n", c.GetParameterId(), valueText(c.GetFrom()),
-			valueText(c.GetTo()),
-			c.GetConstraintId())
-	}
-	if len(r.GetChanges()) == 0 {
-		fmt.Fprintln(w, "valid\tas they are")
-	}
-	return w.Flush()
-}
-
 // shortNumber writes a number with four significant digits, whole above 1000.
 func shortNumber(x float64) string {
 	if math.Abs(x) >= 1000 {

@@ -1,13 +1,10 @@
 package operate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -22,95 +19,16 @@ func newMetricsCmd() *cobra.Command {
 	var f cli.ClientFlags
 	cmd := &cobra.Command{
 		Use:   "metrics",
-		Short: "Show the metrics that a registered scheduler reports of itself, and report some",
+		Short: "Report the metrics that a registered scheduler measures of itself",
 		Long: `A scheduler reports what it measures of itself, such as how long jobs wait, with the revision of
 its configuration that was in force (ReportMetrics). 'autosched scheduler config get' shows the means of a
 revision against those of the one before it. What a study found of a scheduler of type external
 is judged by the metric that it was tuned for: docs/service.md says how.`,
-		Example: `  autosched scheduler metrics list prod
-  autosched scheduler metrics report prod --revision 4 wait=31.5 goodput=0.84`,
+		Example: "  autosched scheduler metrics report prod --revision 4 wait=31.5 goodput=0.84",
 	}
 	f.Add(cmd)
-	cmd.AddCommand(newMetricsListCmd(&f), newMetricsReportCmd(&f))
+	cmd.AddCommand(newMetricsReportCmd(&f))
 	return cmd
-}
-
-func newMetricsListCmd(f *cli.ClientFlags) *cobra.Command {
-	var from, to, instance string
-	var limit int
-	req := &pb.ListMetricsRequest{}
-	cmd := &cobra.Command{
-		Use:   "list SCHEDULER",
-		Short: "List reports, the first one first",
-		Long: `List prints reports in order of event time and instance. They are kept for 7 days of event time
-before the latest, and at most 50,000.`,
-		Example: `  autosched scheduler metrics list prod --revision 4 --metric wait
-  autosched scheduler metrics list prod --from 2026-01-05T12:00:00Z --limit 1000 --json`,
-		ValidArgsFunction: cli.CompleteSchedulers(f),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if limit < 1 {
-				return cli.Usage(fmt.Errorf("--limit: %d is not positive", limit))
-			}
-			if req.StartTime, err = cli.ParseInstant("--from", from); err != nil {
-				return err
-			}
-			if req.EndTime, err = cli.ParseInstant("--to", to); err != nil {
-				return err
-			}
-			if cmd.Flags().Changed("instance") {
-				req.InstanceId = &instance
-			}
-			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
-				req.Parent = name
-				out := &pb.ListMetricsResponse{}
-				for len(out.Reports) < limit {
-					req.PageSize = int32(min(limit-len(out.Reports), 1000))
-					got, err := c.Metrics.ListMetrics(ctx, req)
-					if err != nil {
-						return err
-					}
-					out.Reports = append(out.Reports, got.GetReports()...)
-					if req.PageToken = got.GetNextPageToken(); req.PageToken == "" {
-						break
-					}
-				}
-				out.NextPageToken = req.GetPageToken()
-				return f.Show(cmd, out, func(w io.Writer) error { return printReports(w, out) })
-			})
-		},
-	}
-	fl := cmd.Flags()
-	fl.StringVar(&req.MetricId, "metric", "", "")
-	fl.Int64Var(&req.ConfigurationRevision, "revision", 0, "")
-	fl.StringVar(&instance, "instance", "", "")
-	fl.StringVar(&from, "from", "", "")
-	fl.StringVar(&to, "to", "", "")
-	fl.IntVar(&limit, "limit", 50, "")
-	return cmd
-}
-
-func printReports(out io.Writer, list *pb.ListMetricsResponse) error {
-	if len(list.GetReports()) == 0 {
-		_, err := fmt.Fprintln(out, "no reports")
-		return err
-	}
-	w := cli.NewTable(out, "TIME\tINSTANCE\tREVISION\tMETRICS")
-	for _, r := range list.GetReports() {
-		var values []string
-		for _, name := range slices.Sorted(maps.Keys(r.GetMetrics())) {
-			values = append(values, fmt.Sprintf("%s=%.6g", name, r.GetMetrics()[name]))
-		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", cli.Instant(r.GetSchedulerTime()),
-			cmp.Or(r.GetInstanceId(), "-"), r.GetConfigurationRevision(), strings.Join(values, " "))
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if list.GetNextPageToken() != "" {
-		_, err := fmt.Fprintln(out, "... and more (--limit)")
-		return err
-	}
-	return nil
 }
 
 func newMetricsReportCmd(f *cli.ClientFlags) *cobra.Command {

@@ -309,11 +309,6 @@ and through a restart the newest 20 of each scheduler. A study is an operation f
 	list.Flags().StringVar(&scheduler, "id", "", "")
 	l.Add(list, true)
 	cmd.AddCommand(list,
-		one("get", "Show an operation", "Shows whether an operation waits, is under way, failed or is done, and how far it is or what it led\n"+
-			"to: the trials of a study that ended, or the outcome of the round that was decided.",
-			func(ctx context.Context, c *cli.Client, name string) (*pb.Operation, error) {
-				return c.Operations.GetOperation(ctx, &pb.GetOperationRequest{Name: name})
-			}),
 		one("wait", "Wait for the end of an operation",
 			"Waits until an operation is done, for as long as --timeout (10 seconds unless set), and shows it\n"+
 				"then. It may still be under way.",

@@ -46,9 +46,8 @@ Formats, recognised by their content:
 		Example: `  autosched telemetry validate gpus.csv.zst
   curl -s node7:9400/metrics | autosched telemetry validate - --scrape-time 2026-01-05T12:00:00Z`,
 	}
-	cmd.AddCommand(newTelemetryCollectCmd(), newTelemetryValidateCmd(), newTelemetryImportCmd(), newTelemetryShowCmd(),
-		newTelemetryFetchCmd(),
-		newTelemetryExportCmd())
+	cmd.AddCommand(newTelemetryCollectCmd(), newTelemetryValidateCmd(), newTelemetryImportCmd(),
+		newTelemetryFetchCmd(), newTelemetryExportCmd())
 	return cmd
 }
 

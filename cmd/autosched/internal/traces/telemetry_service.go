@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -268,98 +267,6 @@ func (q *telemetryQuery) each(ctx context.Context, c *cli.Client, req *pb.ListTe
 			return nil
 		}
 	}
-}
-
-func newTelemetryShowCmd() *cobra.Command {
-	var q telemetryQuery
-	var limit int
-	cmd := &cobra.Command{
-		Use:   "show SCHEDULER",
-		Short: "Show what the service has of a scheduler's GPUs",
-		Long: `Show prints samples of the service, hour by hour, within an hour by node, GPU and time:
-"-" is what was not measured. Samples as measured are kept for the last week of hours that
-have any, means of five minutes for 90 days, of an hour for 400.`,
-		Example: `  autosched telemetry show prod --node n7 --resolution 5m
-  autosched telemetry show prod --job 4711 --from 2026-01-05T12:00:00Z --json`,
-		ValidArgsFunction: cli.CompleteSchedulers(&q.client),
-		Args:              cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if limit < 1 {
-				return cli.Usage(fmt.Errorf("--limit: %d is not positive", limit))
-			}
-			return q.client.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
-				req, err := q.request(name)
-				if err != nil {
-					return err
-				}
-				req.PageSize = int32(min(limit, importBatch))
-				out := &pb.ListTelemetryResponse{}
-				enough := errors.New("enough")
-				err = q.each(ctx, c, req, func(s *pb.GpuSample) error {
-					if len(out.Samples) == limit {
-						return enough
-					}
-					out.Samples = append(out.Samples, s)
-					return nil
-				})
-				if err != nil && err != enough {
-					return err
-				}
-				more := err == enough
-				return q.client.Show(cmd, out, func(w io.Writer) error {
-					return printSamples(w, out.GetSamples(), more)
-				})
-			})
-		},
-	}
-	q.add(cmd)
-	cmd.Flags().IntVar(&limit, "limit", 50, "")
-	return cmd
-}
-
-func printSamples(out io.Writer, all []*pb.GpuSample, more bool) error {
-	if len(all) == 0 {
-		_, err := fmt.Fprintln(out, "no samples")
-		return err
-	}
-	w := cli.NewTable(out, "TIME\tNODE\tGPU\tUTIL %\tSM ACTIVE\tMEMORY MiB\tPOWER W\tTEMP C\tCLOCK MHz\tTHROTTLE\tXID\tPROCESSES\tJOB")
-	number := func(v *float64, format string) string {
-		if v == nil {
-			return "-"
-		}
-		return fmt.Sprintf(format, *v)
-	}
-	whole := func(v *int32) string {
-		if v == nil {
-			return "-"
-		}
-		return fmt.Sprint(*v)
-	}
-	for _, s := range all {
-		gpu, throttle, job := fmt.Sprint(s.GetGpuIndex()), "-", s.GetJobId()
-		if s.MigInstance != nil {
-			gpu += fmt.Sprint("/", s.GetMigInstance())
-		}
-		if s.ThrottleReasons != nil {
-			throttle = fmt.Sprintf("%#x", s.GetThrottleReasons())
-		}
-		if s.GetLost() {
-			job = strings.TrimSpace(job + " (lost)")
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			cli.Instant(s.GetSampleTime()), s.GetNodeId(), gpu, number(s.UtilizationPercent, "%.0f"),
-			number(s.SmActive, "%.2f"), number(s.MemoryUsedMib, "%.0f"), number(s.PowerWatts, "%.0f"),
-			number(s.TemperatureCelsius, "%.0f"), number(s.SmClockMhz, "%.0f"), throttle, whole(s.Xid),
-			whole(s.Processes), job)
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if more {
-		_, err := fmt.Fprintln(out, "... and more (--limit)")
-		return err
-	}
-	return nil
 }
 
 // telemetryExported is the result of telemetry export.

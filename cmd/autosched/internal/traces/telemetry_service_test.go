@@ -85,7 +85,7 @@ func TestTelemetryInTheService(t *testing.T) {
 		}
 	}
 	same()
-	if out := must("show", "prod", "--node", "n1", "--resolution", "1h"); strings.Count(out, "n1") != 2 {
+	if out := must("export", "prod", "--node", "n1", "--resolution", "1h"); strings.Count(out, "n1") != 2 {
 		t.Errorf("means of two hours:\n%s", out)
 	}
 	stop()
@@ -116,7 +116,7 @@ func TestTelemetryInTheService(t *testing.T) {
 	if _, err := call(newTelemetryCmd(), "import", "none", file); err == nil || !strings.Contains(err.Error(), "none") {
 		t.Errorf("an unknown scheduler: %v", err)
 	}
-	if _, err := call(newTelemetryCmd(), "show", "prod", "--resolution", "2h"); err == nil {
+	if _, err := call(newTelemetryCmd(), "export", "prod", "--resolution", "2h"); err == nil {
 		t.Error("a resolution that there is not")
 	}
 }
@@ -147,7 +147,7 @@ func TestCollectAcrossRestarts(t *testing.T) {
 	cmd.SetErr(&notes)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.ExecuteContext(t.Context()) }()
-	for until := time.Now().Add(2 * time.Minute); !strings.Contains(must("telemetry", "show", "prod"), "n1"); {
+	for until := time.Now().Add(2 * time.Minute); !strings.Contains(must("telemetry", "export", "prod"), "n1"); {
 		if time.Now().After(until) {
 			t.Fatal("nothing arrives")
 		}
