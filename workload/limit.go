@@ -2,14 +2,26 @@ package workload
 
 import "fmt"
 
-// A Limit bounds how much of a resource the running jobs of a scope hold at once.
+// A Limit bounds how much of a resource the running jobs of a scope hold at once: its own, and what it borrows of the
+// own parts of others.
 type Limit struct {
 	Scope
 	Resource Resource `json:"resource"`
-	Own      int64    `json:"own"` // the most that the scope holds
+	Own      int64    `json:"own"`
+	Lend     int64    `json:"lend,omitempty"`   // the most of Own that others may hold
+	Borrow   int64    `json:"borrow,omitempty"` // the most beyond Own
 }
 
-// A Scope is the jobs that a limit counts together: of a QOS, or of an account.
+// Allows reports whether a scope that holds some may hold more, if what it borrows is free.
+func (l *Limit) Allows(held, more int64) bool { return held+more <= l.Own+l.Borrow }
+
+// Beyond returns how many of more units a scope that holds some would borrow.
+func (l *Limit) Beyond(held, more int64) int64 { return max(0, held+more-max(l.Own, held)) }
+
+// Lends returns the idle part of Own that others may hold, of a scope that uses some.
+func (l *Limit) Lends(used int64) int64 { return max(0, min(l.Lend, l.Own-used)) }
+
+// A Scope is the jobs that a limit counts together: of a QOS, of an account, or of a tenant, which is an account.
 type Scope struct {
 	// QOS is a quality of service of the job or of its partition.
 	QOS string `json:"qos,omitempty"`
@@ -53,6 +65,10 @@ func (l *Limit) validate() error {
 		return fmt.Errorf("each: %q is of an account, not of a QOS", l.Each)
 	case l.Own < 0:
 		return fmt.Errorf("own: %d is negative", l.Own)
+	case l.Lend < 0 || l.Lend > l.Own:
+		return fmt.Errorf("lend: %d is not from 0 to own", l.Lend)
+	case l.Borrow < 0:
+		return fmt.Errorf("borrow: %d is negative", l.Borrow)
 	}
 	return nil
 }

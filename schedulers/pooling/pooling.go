@@ -29,6 +29,7 @@ import (
 	"github.com/autosched/autosched/schedulers/lanes"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
 )
 
 // New makes the policy of a configuration.
@@ -59,9 +60,8 @@ type policy struct {
 
 // tenant is the state of a tenant.
 type tenant struct {
-	quota  int
-	keep   int // never lent
-	most   int // GPUs that all others could ever lend together
+	quota  int            // of its limit
+	limit  workload.Limit // borrows at most what all others could ever lend together, and GPUs in no quota
 	weight float64
 	wait   lanes.Lanes
 	claim  int        // GPUs asked for by waiting jobs that fit the quota
@@ -82,13 +82,16 @@ func (p *policy) Reset(s *simulator.View, plan *simulator.Plan) {
 		t.wait.Split(s)
 		t.run.Reset()
 		t.quota, t.claim = s.TenantQuota(i), 0
-		t.keep = min(t.quota, int(math.Ceil(p.guarantee*float64(t.quota))))
+		t.limit = workload.Limit{Resource: workload.LimitedGPUs, Own: int64(t.quota)}
+		if keep := math.Ceil(p.guarantee * float64(t.quota)); s.Quota() == simulator.QuotaBorrow {
+			t.limit.Lend = max(0, t.limit.Own-int64(keep))
+		}
 		t.weight = p.weight(i)
-		all += p.lent(t.quota - t.keep)
+		all += p.lent(t, 0)
 	}
 	for i := range p.tenants {
 		t := &p.tenants[i]
-		t.most = s.SharedGPUs() + all - p.lent(t.quota-t.keep)
+		t.limit.Borrow = int64(s.SharedGPUs() + all - p.lent(t, 0))
 	}
 }
 
@@ -103,12 +106,9 @@ func (p *policy) weight(tenant int) float64 {
 	return max(w, 1e-9)
 }
 
-// lent is the number of idle GPUs that are lent.
-func (p *policy) lent(idle int) int {
-	if p.s.Quota() != simulator.QuotaBorrow {
-		return 0
-	}
-	return int(p.lend * float64(idle))
+// lent is the number of GPUs that a tenant lends while it uses some.
+func (p *policy) lent(t *tenant, used int) int {
+	return int(p.lend * float64(t.limit.Lends(int64(used))))
 }
 
 func (p *policy) tenantOf(j simulator.ID) *tenant { return &p.tenants[p.s.JobTenant(j)] }
@@ -308,7 +308,7 @@ func (p *policy) leaves(tenant int) int {
 			claim = 0 // the head blocks them
 		}
 	}
-	return p.lent(max(0, t.quota-max(t.keep, p.s.TenantHeld(tenant)+claim)))
+	return p.lent(t, p.s.TenantHeld(tenant)+claim)
 }
 
 // borrow starts jobs beyond their quotas, first of the tenant that holds the least
@@ -354,8 +354,8 @@ func (p *policy) borrowOne(plan *simulator.Plan, tenant int) {
 		if !ok {
 			break
 		}
-		beyond := max(0, held+g-max(t.quota, held))
-		free := p.s.Quota() == simulator.QuotaBorrow && g-t.quota > t.most
+		beyond := int(t.limit.Beyond(int64(held), int64(g)))
+		free := p.s.Quota() == simulator.QuotaBorrow && !t.limit.Allows(0, int64(g))
 		if (beyond == 0 || beyond <= left || free) && plan.Start(e.ID) {
 			t.wait.Take(in)
 			p.runs(e.ID)

@@ -15,7 +15,10 @@ type limits struct {
 }
 
 // counter is the number of jobs or GPUs that a limit counts together.
-type counter struct{ held, most int64 }
+type counter struct {
+	limit workload.Limit
+	held  int64
+}
 
 // counterKey is a limit and, where it divides its scope, the user or association.
 type counterKey struct{ limit, of int32 }
@@ -57,7 +60,7 @@ func (p *policy) boundsOf(x *job) []bound {
 		if !ok {
 			i = int32(len(p.limits.counters))
 			p.limits.index[k] = i
-			p.limits.counters = append(p.limits.counters, counter{most: l.Own})
+			p.limits.counters = append(p.limits.counters, counter{limit: l})
 		}
 		out = append(out, bound{i, l.Resource == workload.LimitedGPUs, binding})
 	}
@@ -104,7 +107,7 @@ func (p *policy) boundsOf(x *job) []bound {
 // limited reports whether a limit holds a job back now.
 func (p *policy) limited(x *job) bool {
 	for _, b := range x.bounds {
-		if c := &p.limits.counters[b.counter]; b.binding && c.held+p.asks(x, b) > c.most {
+		if c := &p.limits.counters[b.counter]; b.binding && !c.limit.Allows(c.held, p.asks(x, b)) {
 			return true
 		}
 	}
