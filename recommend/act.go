@@ -41,14 +41,14 @@ func Act(jobs []Job, zero time.Time, found []*patterns.Finding, ran History) (n 
 			return false // it works again
 		}
 		if Idles(f.Rule) {
-			j.cancel(had)
+			j.Cancel(had)
 			return true
 		}
 		keep := Keep(j, f)
 		if keep == 0 || j.Acted != nil {
 			return false
 		}
-		j.resize(keep, had)
+		j.Resize(keep, had)
 		return true
 	}
 	for _, cancels := range []bool{false, true} { // which comes last, as it outranks
@@ -110,8 +110,8 @@ func hold(jobs []Job, zero time.Time, f *patterns.Finding, ran History) (any boo
 	return any
 }
 
-// cancel ends a job once it has run for some time.
-func (j *Job) cancel(after time.Duration) {
+// Cancel ends a job once it has run for some time.
+func (j *Job) Cancel(after time.Duration) {
 	d := min(j.Duration, after)
 	j.Acted = &Change{Duration: d, GPUs: j.GPUs, Used: j.Used, Useful: min(j.Useful, d)}
 }
@@ -123,9 +123,9 @@ func (j *Job) hasten(lost time.Duration) {
 		Used: j.Used * float64(j.Useful) / float64(left)}
 }
 
-// resize leaves a job some of its GPUs once it has run for some time. It has as many from its start, for longer by
+// Resize leaves a job some of its GPUs once it has run for some time. It has as many from its start, for longer by
 // the GPU-hours that it held more until then.
-func (j *Job) resize(keep int, after time.Duration) {
+func (j *Job) Resize(keep int, after time.Duration) {
 	after = min(after, j.Duration)
 	more := j.GPUs.Count() / float64(keep)
 	slower := max(1, j.Used/float64(keep))

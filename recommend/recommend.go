@@ -5,10 +5,9 @@
 package recommend
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -36,12 +35,6 @@ type Change struct {
 	GPUs     workload.MilliGPU
 	Used     float64       // as Job.Used
 	Useful   time.Duration // as Job.Useful
-}
-
-// Acts reports whether an action changes the job.
-func (j *Job) Acts() bool {
-	x := j.Acted
-	return x != nil && (x.Drop || x.GPUs != j.GPUs || x.Duration != j.Duration)
 }
 
 // Result is a window without or with an action.
@@ -186,7 +179,7 @@ func (r *Result) fairness() {
 	median := medianSize(r.tenants)
 	var small, large mean
 	var stretches, shares []float64
-	for _, name := range tenants(r.tenants) {
+	for _, name := range slices.Sorted(maps.Keys(r.tenants)) {
 		t := r.tenants[name]
 		if t.size <= median {
 			small.join(t.wait)
@@ -225,16 +218,6 @@ func jain(x []float64) float64 {
 		return 1
 	}
 	return sum * sum / (float64(len(x)) * squares)
-}
-
-// tenants are the names in order, so that sums do not depend on that of a map.
-func tenants[T any](of map[string]T) []string {
-	out := make([]string, 0, len(of))
-	for t := range of {
-		out = append(out, t)
-	}
-	slices.Sort(out)
-	return out
 }
 
 type mean struct{ sum, n float64 }
@@ -346,7 +329,7 @@ func Compare(before, after []Result, seed uint64) Effect {
 func (e *Effect) byTenant(before, after []Result) {
 	was, is := pool(before), pool(after)
 	median := medianSize(was)
-	for _, name := range tenants(was) {
+	for _, name := range slices.Sorted(maps.Keys(was)) {
 		b, a := was[name], is[name]
 		if b.wait.n == 0 || a == nil || a.wait.n == 0 {
 			continue
@@ -402,64 +385,3 @@ func add(to, r *Result, n int) {
 		*x.to += x.v / float64(n)
 	}
 }
-
-// Waste makes a window of a trace's jobs with a share of wasted GPU-hours among all that they
-// then ask for, and the actions against it: jobs that idle after their work and are cancelled
-// after two hours of that, jobs that ask for twice the GPUs they use and lose the unused ones an hour
-// after their start, and keys that crash and are held after three failures.
-func Waste(jobs []workload.Job, from, to time.Duration, gpus int, share float64, seed uint64) (*Window, error) {
-	if !(share >= 0 && share < 1) {
-		return nil, fmt.Errorf("recommend: waste: %g is not from 0 to below 1", share)
-	}
-	w := &Window{From: from, To: to}
-	useful := 0.
-	for _, j := range jobs {
-		useful += j.GPUs.Count() * j.Duration.Hours()
-		w.Jobs = append(w.Jobs, Job{Job: j, Used: j.GPUs.Count(), Useful: j.Duration})
-	}
-	want := useful * share / (1 - share)
-	x := rng.Stream("recommend waste", seed)
-	order := x.Perm(len(w.Jobs))
-	for _, i := range order {
-		if want <= 0 {
-			break
-		}
-		j := &w.Jobs[i]
-		n := j.GPUs.Whole()
-		switch {
-		case x.IntN(2) == 0 && 2*n <= gpus && j.Duration > 3*time.Hour:
-			waste := float64(n) * j.Duration.Hours()
-			if waste > want {
-				continue
-			}
-			want -= waste
-			j.GPUs = workload.GPUs(2 * n)
-			j.resize(n, time.Hour)
-		case j.Duration > time.Hour:
-			idle := min(time.Duration(between(x.Float64(), 3, 24)*float64(time.Hour)),
-				time.Duration(want/float64(n)*float64(time.Hour)))
-			want -= float64(n) * idle.Hours()
-			j.Duration += idle
-			j.cancel(j.Useful + 2*time.Hour)
-		default: // its key crashes for a while
-			var at time.Duration
-			for k := range 12 {
-				crash := Job{Job: j.Job}
-				crash.ID = fmt.Sprintf("%s-crash%d", j.ID, k)
-				crash.User, crash.Key, crash.Status = cmp.Or(j.User, j.Tenant, "user"), j.ID+"-crash", workload.Failed
-				crash.Submit = j.Submit + at
-				crash.Duration = time.Duration(between(x.Float64(), 1, 5) * float64(time.Minute))
-				at += crash.Duration + 2*time.Minute
-				if k >= 3 {
-					crash.Acted = &Change{Drop: true}
-				}
-				want -= float64(n) * crash.Duration.Hours()
-				w.Jobs = append(w.Jobs, crash)
-			}
-		}
-	}
-	slices.SortStableFunc(w.Jobs, func(a, b Job) int { return cmp.Compare(a.Submit, b.Submit) })
-	return w, nil
-}
-
-func between(x, lo, hi float64) float64 { return lo + (hi-lo)*x }

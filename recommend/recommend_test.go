@@ -50,33 +50,6 @@ func TestPair(t *testing.T) {
 	testshared.Near(t, "utilisation without the job", after.Utilization, .4, 1e-9)
 }
 
-// TestWaste: the share of GPU-hours that is wasted is the one asked for, and the useful work of a
-// window does not depend on it.
-func TestWaste(t *testing.T) {
-	var jobs []workload.Job
-	for i := range 200 {
-		jobs = append(jobs, job("j"+string(rune('a'+i%26))+string(rune('a'+i/26)), "t", time.Duration(i)*10*time.Minute,
-			time.Duration(1+i%9)*time.Hour, 1+i%3).Job)
-	}
-	for _, share := range []float64{0, .05, .2} {
-		w, err := Waste(jobs, 0, 48*time.Hour, 32, share, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var held, useful float64
-		for _, j := range w.Jobs {
-			held += float64(j.GPUs.Whole()) * j.Duration.Hours()
-			if j.Acted == nil || !j.Acted.Drop && j.Used > 0 {
-				useful += j.Used * min(j.Useful, j.Duration).Hours()
-			}
-		}
-		testshared.Near(t, "waste", 1-useful/held, share, .02)
-	}
-	if _, err := Waste(jobs, 0, time.Hour, 32, 1.5, 1); err == nil {
-		t.Error("more waste than GPU-hours is accepted")
-	}
-}
-
 func TestCompare(t *testing.T) {
 	var before, after []Result
 	for i := range 20 {

@@ -174,7 +174,7 @@ func (o *benchRecommendOptions) run(ctx context.Context, notes io.Writer) (*reco
 			if len(jobs) == 0 {
 				continue
 			}
-			one, err := recommend.Waste(jobs, at[0], at[1]+o.drain, o.nodes*o.gpus, waste/100, o.seed+uint64(i)<<20)
+			one, err := wasting(jobs, at[0], at[1]+o.drain, o.nodes*o.gpus, waste/100, o.seed+uint64(i)<<20)
 			if err != nil {
 				return nil, err
 			}
@@ -262,11 +262,11 @@ func (d *detectedWaste) count(wanted, acted []recommend.Job, ran func(*recommend
 		}
 		switch {
 		case j.Used > 0 && j.Acted == nil:
-			if acted[i].Acts() {
+			if acts(&acted[i]) {
 				d.Wrong++
 			}
-		case j.Acts() && ran(j) >= since+time.Hour:
-			found[name] = found[name] || acted[i].Acts()
+		case acts(j) && ran(j) >= since+time.Hour:
+			found[name] = found[name] || acts(&acted[i])
 		}
 	}
 	for name, yes := range found {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/recommend"
 	"github.com/autosched/autosched/workload"
 )
@@ -51,6 +53,33 @@ func TestCountMistakes(t *testing.T) {
 	d.count(wanted, acted, func(*recommend.Job) time.Duration { return 5 * time.Hour })
 	if d.Wrong != 1 {
 		t.Errorf("%d mistakes, want 1", d.Wrong)
+	}
+}
+
+// TestWaste: the share of GPU-hours that is wasted is the one asked for, and the useful work of a
+// window does not depend on it.
+func TestWaste(t *testing.T) {
+	var jobs []workload.Job
+	for i := range 200 {
+		jobs = append(jobs, workload.Job{ID: fmt.Sprint("j", i), Submit: time.Duration(i) * 10 * time.Minute,
+			Duration: time.Duration(1+i%9) * time.Hour, GPUs: workload.GPUs(1 + i%3)})
+	}
+	for _, share := range []float64{0, .05, .2} {
+		w, err := wasting(jobs, 0, 48*time.Hour, 32, share, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var held, useful float64
+		for _, j := range w.Jobs {
+			held += float64(j.GPUs.Whole()) * j.Duration.Hours()
+			if j.Acted == nil || !j.Acted.Drop && j.Used > 0 {
+				useful += j.Used * min(j.Useful, j.Duration).Hours()
+			}
+		}
+		testshared.Near(t, "waste", 1-useful/held, share, .02)
+	}
+	if _, err := wasting(jobs, 0, time.Hour, 32, 1.5, 1); err == nil {
+		t.Error("more waste than GPU-hours is accepted")
 	}
 }
 
