@@ -1,6 +1,6 @@
 #!/bin/sh
-# What is coming: the built-in trace described, its next hours forecast, the
-# durations of its jobs predicted, and the futures that a tuning round would see.
+# What is coming: the built-in trace described, its next hours forecast, and the
+# durations of its jobs predicted.
 set -eu
 autosched=${AUTOSCHED:-bin/autosched}
 out=${1:-out/example-forecast}
@@ -9,4 +9,3 @@ mkdir -p "$out"
 "$autosched" trace stats sample --nodes 20 --gpus-per-node 8 --plot "$out/sample.html"
 "$autosched" forecast eval --trace sample --from 2017-10-11 --to 2017-10-12 --methods all
 "$autosched" forecast durations train --trace sample --out "$out/durations.model" --replace
-"$autosched" forecast futures --trace sample --at 2017-10-11T12:00:00Z --out "$out/futures"

@@ -76,7 +76,6 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 		{"simulate --to noon", "--to"},
 		{"forecast durations train --out x --workers -1", "--workers"},
 		{"forecast durations eval --from noon", "--from"},
-		{"forecast futures --at noon", "--at"},
 		{"trace stats --from noon", "--from"},
 		{"trace stats --nodes 0", "nodes"},
 		{"trace validate --format none", "--format"},

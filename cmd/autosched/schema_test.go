@@ -62,8 +62,6 @@ func TestJSONHasASchema(t *testing.T) {
 		{"trace fetch", "philly --url " + url + " --out " + file("p.json", ""), "fetched-trace", false},
 		{"slurm init", "--saved " + clitest.Listings + " --out " + filepath.Join(dir, "site"), "slurm-init", false},
 		{"simulate", small, "simulation", false},
-		{"forecast futures", "--trace sample --at 2017-10-10T12:00:00Z --futures 1 --out " + file("g.csv", ""),
-			"futures", false},
 		{"tune", "--trace sample --at 2017-10-10T12:00:00Z --nodes 20 --budget 6 --futures 2", "tuning", false},
 		{"evaluate", tuning + " --methods default,preset", "evaluation", false},
 		{"compare", small + " --schedulers fifo,tiresias", "comparison", false},

@@ -145,7 +145,6 @@ var layers = []layer{
 	{"search/effects", 3, []string{"search/prune", "space", "causal", "internal/stats"}},
 	{"search/prune", 3, []string{"search", "space", "causal", "internal/rng", "internal/stats"}},
 	{"search", 3, []string{"space", "internal/trees", "internal/rng", "internal/stats"}},
-	{"generation/futures", 3, []string{"generation", "generation/durations", "workload"}},
 	{"generation", 3, []string{"workload", "internal/trees", "internal/rng", "internal/stats", "internal/pq"}},
 	{"simulator", 2, []string{"workload", "internal/stats"}},
 	{"causal/render", 2, []string{"causal"}},
