@@ -110,10 +110,11 @@ reliability: export AUTOSCHED_DAMAGED ?= 10000
 reliability: export AUTOSCHED_IMAGES ?= 100000
 reliability: export AUTOSCHED_WATCHERS ?= 10000
 reliability: export AUTOSCHED_SOAK ?= 3600
+reliability: export AUTOSCHED_RESTART ?= 1000000
 reliability: ## Kill, damage and load the service for hours.
 	$(GO) test -count=1 -timeout 24h -v -run \
-		'^Test(Kills|StudyKills|NothingAcknowledgedIsLost|PowerCuts.*|Damaged.*|WatchersUnderLoad|ReadsWhileTuning|IngestInBatches|Soak.*)$$' \
-		./service ./service/store ./cmd/autosched/internal/serve; status=$$?; \
+		'^Test(Kills|StudyKills|NothingAcknowledgedIsLost|PowerCuts.*|Damaged.*|WatchersUnderLoad|ReadsWhileTuning|IngestInBatches|Soak.*|RestartInEveryState)$$' \
+		./controller ./service ./service/store ./cmd/autosched/internal/serve; status=$$?; \
 	awk '{ n[$$1] += $$2; w[$$1] += $$3 == "wrong" } END { for (t in n) print t, n[t], "wrong:", w[t] }' $(TALLY); exit $$status
 
 .PHONY: bench

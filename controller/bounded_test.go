@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -31,6 +35,48 @@ func jobsOf(hour, jobs int) (out []workload.Event) {
 	return out
 }
 
+// states are those of schedulers, which are named by them.
+var states = map[string]func(*controller.Scheduler) error{
+	"tuned":  func(*controller.Scheduler) error { return nil },
+	"paused": func(s *controller.Scheduler) error { s.Paused = true; return nil },
+	"frozen": func(s *controller.Scheduler) error { s.Freeze = &rollout.Freeze{Reason: "test"}; return nil },
+	"held": func(s *controller.Scheduler) error {
+		s.Policy.Waves.Canary, s.Policy.AckDeadline = true, -1
+		return nil
+	},
+	"degraded": func(*controller.Scheduler) error { return nil },
+	"silent":   func(*controller.Scheduler) error { return nil }, // for long
+	"external": nil,
+}
+
+// inState registers a scheduler and brings it into a state.
+func (h *harness) inState(state string) {
+	h.t.Helper()
+	change := states[state]
+	reg := controller.Registration{ID: state, Type: "test", Params: serviceParams, Objective: "avg_jct",
+		Cluster: workload.Uniform(4, 8), Policy: promptly(), Mode: controller.Auto}
+	reg.Policy.UpdateInterval = 24 * time.Hour
+	if change == nil {
+		reg.Type = controller.External
+	}
+	if _, err := h.service.Register(context.Background(), controller.Call{}, reg); err != nil {
+		h.t.Fatal(err)
+	}
+	if change != nil {
+		h.modify(state, change)
+	}
+	for _, instance := range map[string][]string{"held": {"a", "b"}, "degraded": {"a"}}[state] {
+		outcome := rollout.AckApplied // "a" never acknowledges what follows
+		if state == "degraded" {
+			outcome = rollout.AckFailed
+		}
+		if _, _, err := h.service.Acknowledge(context.Background(), controller.Call{}, state, 1,
+			rollout.Ack{State: outcome, Instance: instance}); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
 // TestRetentionInEveryState: old events are dropped and forgotten (N2), and so are superseded proposals (N8), whatever
 // keeps the rounds of a scheduler from moving.
 func TestRetentionInEveryState(t *testing.T) {
@@ -42,42 +88,9 @@ func TestRetentionInEveryState(t *testing.T) {
 		now:    func() time.Time { return origin.Add(time.Duration(clock.Load())) }}
 	h.open()
 	defer func() { h.close() }()
-	states := map[string]func(*controller.Scheduler) error{
-		"tuned":  func(*controller.Scheduler) error { return nil },
-		"paused": func(s *controller.Scheduler) error { s.Paused = true; return nil },
-		"frozen": func(s *controller.Scheduler) error { s.Freeze = &rollout.Freeze{Reason: "test"}; return nil },
-		"held": func(s *controller.Scheduler) error {
-			s.Policy.Waves.Canary, s.Policy.AckDeadline = true, -1
-			return nil
-		},
-		"degraded": func(*controller.Scheduler) error { return nil },
-		"silent":   func(*controller.Scheduler) error { return nil }, // after half of the days
-		"external": nil,
+	for id := range states {
+		h.inState(id)
 	}
-	for id, change := range states {
-		reg := controller.Registration{ID: id, Type: "test", Params: serviceParams, Objective: "avg_jct",
-			Cluster: workload.Uniform(4, 8), Policy: promptly(), Mode: controller.Auto}
-		reg.Policy.UpdateInterval = 24 * time.Hour
-		if change == nil {
-			reg.Type = controller.External
-		}
-		if _, err := h.service.Register(context.Background(), controller.Call{}, reg); err != nil {
-			t.Fatal(err)
-		}
-		if change != nil {
-			h.modify(id, change)
-		}
-	}
-	ack := func(id, instance string, state rollout.AckState) {
-		if _, _, err := h.service.Acknowledge(context.Background(), controller.Call{}, id, 1,
-			rollout.Ack{State: state, Instance: instance}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, instance := range []string{"a", "b"} { // "a" never acknowledges what follows
-		ack("held", instance, rollout.AckApplied)
-	}
-	ack("degraded", "a", rollout.AckFailed)
 	propose := func(id string, n int) {
 		c, _, err := h.service.Scheduler(id)
 		if err != nil {
@@ -182,47 +195,89 @@ func (s metered) ReplayEvents(only string, apply func(string, workload.Event) er
 	})
 }
 
-// TestRestartHoldsNoEvents: a restart with the history of a scheduler that has no rounds holds a ledger and ids, no
-// events (N1).
-func TestRestartHoldsNoEvents(t *testing.T) {
+// resident resets the peak of the memory of this process, or returns it in bytes; 0 where the system does not tell.
+func resident(reset bool) int64 {
+	if reset {
+		debug.FreeOSMemory()
+		_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
+		return 0
+	}
+	text, _ := os.ReadFile("/proc/self/status")
+	_, after, _ := strings.Cut(string(text), "VmHWM:")
+	var kib int64
+	_, _ = fmt.Sscan(after, &kib)
+	return kib << 10
+}
+
+// TestRestartInEveryState: a restart with a long history holds a ledger and ids, no events, whatever state a scheduler
+// is in (N1). AUTOSCHED_RESTART is the number of events from which the memory of the process is measured instead.
+func TestRestartInEveryState(t *testing.T) {
 	testshared.Full(t)
-	const events, batch = 200_000, 10_000
-	for _, span := range []time.Duration{20 * 24 * time.Hour, 365 * 24 * time.Hour} {
-		var base, most atomic.Int64
-		h := &harness{t: t, dir: t.TempDir(), decide: keep}
-		h.open()
-		h.register("s", controller.Auto)
-		h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
-		h.submit("s", time.Minute)
-		all := make([]workload.Event, 0, batch)
-		for i := range events / 2 {
-			at := span * time.Duration(i) / (events / 2)
-			e := submission(fmt.Sprint("x", i), 0)
-			e.Time = at
-			end := e
-			end.ID, end.Kind, end.Time = e.ID+"end", workload.Finished, at+time.Minute
-			if all = append(all, e, end); len(all) == batch {
-				if err := h.repo.AppendEvents(context.Background(), "s", all); err != nil {
-					t.Fatal(err)
-				}
-				all = all[:0]
+	const batch, day = 10_000, 24 * time.Hour
+	events, most := 30_000, int64(0)
+	if text := os.Getenv("AUTOSCHED_RESTART"); text != "" {
+		var err error
+		if events, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+		most = 400 << 20 // of a million
+	}
+	for _, state := range slices.Sorted(maps.Keys(states)) {
+		for _, span := range []time.Duration{20 * day, 365 * day} {
+			var base, held atomic.Int64
+			now := origin
+			h := &harness{t: t, dir: t.TempDir(), decide: keep, retain: controller.MinRetain,
+				now: func() time.Time { return now }}
+			h.open()
+			h.inState(state)
+			if _, err := h.service.Ingest(context.Background(), controller.Call{}, state,
+				[]workload.Event{submission("first", 0)}); err != nil {
+				t.Fatal(err)
 			}
+			all := make([]workload.Event, 0, batch)
+			for i := range events / 2 {
+				at := span * time.Duration(i) / time.Duration(events/2)
+				e := submission(fmt.Sprint("x", i), 0)
+				e.Time = at
+				end := e
+				end.ID, end.Kind, end.Time = e.ID+"end", workload.Finished, at+time.Minute
+				if all = append(all, e, end); len(all) == batch {
+					if err := h.repo.AppendEvents(context.Background(), state, all); err != nil {
+						t.Fatal(err)
+					}
+					all = all[:0]
+				}
+			}
+			h.close()
+			now = origin.Add(span)
+			if state == "silent" {
+				now = now.Add(365 * day)
+			}
+			if most == 0 {
+				h.wrap = func(s controller.Store) controller.Store { return metered{s, &base, &held} }
+			}
+			resident(true)
+			h.open()
+			_, st, err := h.service.Scheduler(state)
+			if err != nil || st.Events != int64(events+1) {
+				t.Fatal(state, st.Events, err)
+			}
+			for !h.service.Idle(state) {
+				time.Sleep(time.Millisecond)
+			}
+			peak := resident(false)
+			limit := int64(20<<20 + 100*events) // what is read at a time, ids and the ledger
+			if held.Load() > limit {
+				t.Errorf("%s, %v: %d bytes are held for %d events, want at most %d", state, span, held.Load(),
+					events, limit)
+			}
+			t.Logf("| %s | %d days | %d events | %d MiB held | %d MiB resident |", state, int(span/day), events,
+				held.Load()>>20, peak>>20)
+			if most > 0 && peak > most {
+				t.Errorf("%s, %v: %d MiB at the peak, want at most %d", state, span, peak>>20, most>>20)
+			}
+			h.close()
 		}
-		h.close()
-		h.wrap = func(s controller.Store) controller.Store { return metered{s, &base, &most} }
-		h.open()
-		_, st, err := h.service.Scheduler("s")
-		if err != nil || st.Events != events+1 {
-			t.Fatal(st.Events, err)
-		}
-		limit := int64(20 << 20) // what is read at a time, and the events of the span that is kept
-		if span < controller.MinRetain {
-			limit += 100 * events
-		}
-		if most.Load() > limit {
-			t.Errorf("%v: %d bytes are held for %d events, want at most %d", span, most.Load(), events, limit)
-		}
-		h.close()
 	}
 }
 

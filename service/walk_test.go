@@ -3,8 +3,11 @@ package service
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"maps"
 	"math"
@@ -17,6 +20,17 @@ import (
 	"testing"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/autosched/autosched/api/access"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/internal/checkup"
@@ -28,6 +42,7 @@ import (
 	"github.com/autosched/autosched/service/reports"
 	"github.com/autosched/autosched/service/samples"
 	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/service/studies"
 	"github.com/autosched/autosched/service/workloads"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/study"
@@ -218,7 +233,16 @@ var others = []string{"reserve", "lock", "*.lock", "audit*", "audit/*", "epoch*"
 // walked starts a service on a directory. The second function stops it.
 func walked(t *testing.T, dir string) (s *service, log *logged, stop func(), err error) {
 	t.Helper()
+	return walkedBy(t, dir, nil)
+}
+
+// walkedBy is walked for the callers of some files, for anyone if they are nil.
+func walkedBy(t *testing.T, dir string, callers *access.Source) (s *service, log *logged, stop func(), err error) {
+	t.Helper()
 	o, log := options(t)
+	if callers != nil {
+		o.Access = callers
+	}
 	o.Dir, o.Agents, o.Findings = dir, nil, Findings{}
 	if s, err = open(o); err != nil {
 		return s, log, nil, err
@@ -259,12 +283,41 @@ func registered(t *testing.T, s *service) {
 	}
 }
 
-// TestEveryKeeper: no part of the service that keeps records is left out of the walks.
+// column says how a keeper stands one of the walks.
+type column struct {
+	// bound is what bounds its records in whatever state a scheduler is: a test, as "package TestName", or a reason.
+	bound string
+	// held is the entry of holds in which a reader of it, or a computation on it, stands still, or a reason.
+	held string
+	// services of the API write it.
+	services []string
+}
+
+// columns are the walks of the keepers, beside those of damage, versions and full disks, which begin with the keepers.
+var columns = map[string]column{
+	"configurations": {"controller TestRetentionInEveryState", "a question",
+		[]string{"ConfigurationService", "OperationService"}},
+	"revisions of schedulers": {"-: an operator makes each", "a question", []string{"TuningService"}},
+	"records of studies":      {"service TestStudiesAreBounded", "a proposal of a study", []string{"StudyService"}},
+	"studies":                 {"-: study.MaxTrials", "a proposal of a study", []string{"StudyService"}},
+	"events": {"controller TestRetentionInEveryState", "a reader of events",
+		[]string{"TuningService"}},
+	"rounds":  {"controller TestKeptRounds", "a reader of rounds", []string{"OperationService"}},
+	"reports": {"service/reports TestRetention", "a reader of reports", []string{"MetricService"}},
+	"workloads": {"api/server TestWorkloadsAreRefused", "the making of a workload",
+		[]string{"WorkloadService"}},
+	"samples":    {"service/samples TestRetention", "a reader of samples", []string{"TelemetryService"}},
+	"iterations": {"service/samples TestRetention", "a reader of iterations", []string{"TelemetryService"}},
+	"findings":   {"service/findings TestBounds", "-: lists are read from memory", []string{"FindingService"}},
+}
+
+// TestEveryKeeper: no part of the service that keeps records is left out of the walks, nor out of one of them.
 func TestEveryKeeper(t *testing.T) {
 	parts := map[string][]string{"store": {"configurations", "revisions of schedulers", "events", "rounds"},
 		"studies": {"studies", "records of studies"},
 		"samples": {"samples", "iterations"}, "reports": {"reports"}, "workloads": {"workloads"},
 		"findings": {"findings"}}
+	left := maps.Clone(keepers)
 	of := reflect.TypeFor[service]()
 	for i := range of.NumField() {
 		f := of.Field(i)
@@ -277,29 +330,73 @@ func TestEveryKeeper(t *testing.T) {
 			continue
 		}
 		for _, name := range parts[f.Name] {
+			delete(left, name)
 			if keepers[name].write == nil {
 				t.Errorf("%s is in no walk", name)
 			}
+			checkColumn(t, name)
 		}
 		if parts[f.Name] == nil {
 			t.Errorf("records of %s, a %v, are in no walk", f.Name, f.Type)
 		}
 		delete(parts, f.Name)
 	}
-	if len(parts) > 0 {
-		t.Errorf("parts of no service: %v", parts)
+	if len(parts) > 0 || len(left) > 0 || len(columns) != len(keepers) {
+		t.Errorf("parts of no service: %v, keepers of no part: %v, %d columns", parts, left, len(columns))
 	}
 }
 
-// TestDamageOfEveryFile: a flipped bit in any file, wherever a record is and at places between, stops the start only
-// in config.db, costs no record of another file and at most the record that has it, and what it costs is named (N4).
-func TestDamageOfEveryFile(t *testing.T) {
-	testshared.Full(t)
-	from := t.TempDir()
-	s, log, stop, err := walked(t, from)
+func checkColumn(t *testing.T, kind string) {
+	t.Helper()
+	c := columns[kind]
+	for i, fields := 0, reflect.ValueOf(c); i < fields.NumField(); i++ {
+		if fields.Field(i).IsZero() {
+			t.Errorf("%s: a column is missing: %+v", kind, c)
+		}
+	}
+	if holds[c.held] == nil && !strings.HasPrefix(c.held, "-: ") {
+		t.Errorf("%s: nothing is held as %q", kind, c.held)
+	}
+	if folder, test, _ := strings.Cut(c.bound, " "); folder != "-:" {
+		files, err := filepath.Glob(filepath.Join("..", folder, "*_test.go"))
+		if !slices.ContainsFunc(files, func(name string) bool {
+			text, _ := os.ReadFile(name)
+			return bytes.Contains(text, []byte("func "+test+"("))
+		}) {
+			t.Errorf("%s: there is no %s, %v", kind, c.bound, err)
+		}
+	}
+	for _, name := range c.services {
+		of := protoreflect.FullName("autosched.v1." + name)
+		if _, err := protoregistry.GlobalFiles.FindDescriptorByName(of); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+// TestStudiesAreBounded: a scheduler has at most MaxStudies.
+func TestStudiesAreBounded(t *testing.T) {
+	s, _, stop, err := walked(t, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer stop()
+	registered(t, s)
+	for n := range studies.MaxStudies + 1 {
+		if err := keepers["records of studies"].write(s, n, fmt.Sprint(n)); (err == nil) != (n < studies.MaxStudies) {
+			t.Fatalf("study %d: %v", n, err)
+		}
+	}
+}
+
+// written fills a directory with records of every keeper.
+func written(t *testing.T, dir string) {
+	t.Helper()
+	s, log, stop, err := walked(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
 	registered(t, s)
 	for _, kind := range slices.Sorted(maps.Keys(keepers)) {
 		for n := range walkedRecords {
@@ -311,12 +408,164 @@ func TestDamageOfEveryFile(t *testing.T) {
 	if lost := missing(t, s, ""); len(lost) > 0 {
 		t.Fatalf("%v are not there", lost)
 	}
-	stop()
+}
+
+// TestVersionOfEveryKeeper: a program that does not know the version of a directory leaves the files of each keeper as
+// they are, and one that does finds all records.
+func TestVersionOfEveryKeeper(t *testing.T) {
+	dir := t.TempDir()
+	written(t, dir)
+	content := func() map[string]string {
+		out := map[string]string{}
+		err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+			if err == nil && !e.IsDir() {
+				text, err := os.ReadFile(name)
+				out[name] = string(text)
+				return err
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	config := filepath.Join(dir, store.ConfigFile)
+	before, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := bolt.Open(config, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		key, body, sums := []byte("reader"), []byte{1, 99}, crc32.MakeTable(crc32.Castagnoli)
+		sum := crc32.Update(crc32.Checksum(key, sums), sums, body)
+		return tx.Bucket([]byte("_meta")).Put(key, append(binary.LittleEndian.AppendUint32(nil, sum), body...))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	newer := content()
+	if _, _, stop, err := walked(t, dir); !errors.Is(err, store.ErrNewer) || stop != nil {
+		t.Fatalf("a newer directory: %v", err)
+	}
+	for name, text := range content() {
+		if newer[name] != text {
+			t.Errorf("%s is changed", name)
+		}
+		delete(newer, name)
+	}
+	if len(newer) > 0 {
+		t.Errorf("removed: %v", slices.Collect(maps.Keys(newer)))
+	}
+	if err := os.WriteFile(config, before, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, _, stop, err := walked(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if lost := missing(t, s, ""); len(lost) > 0 {
+		t.Errorf("lost: %v", lost)
+	}
+}
+
+// reading begins the names of methods that write no record of a keeper.
+var reading = []string{"Get", "List", "Watch", "Wait", "WhatIf", "Explain", "Validate", "Estimate", "Check", "Download"}
+
+// TestCallersOfEveryKeeper: no method of a service that writes records of a keeper answers a caller without identity, a
+// viewer, or a scheduler that is another one.
+func TestCallersOfEveryKeeper(t *testing.T) {
+	sum := func(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
+	roles := filepath.Join(t.TempDir(), "roles.yaml")
+	text := fmt.Sprintf("callers:\n  - {name: v, role: viewer, token_sha256: [%s]}\n"+
+		"  - {name: other, role: scheduler, scheduler: other, token_sha256: [%s]}\n", sum("v"), sum("other"))
+	if err := os.WriteFile(roles, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files, err := access.Open(access.Files{Roles: roles}, access.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, stop, err := walkedBy(t, t.TempDir(), files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	conn, err := grpc.NewClient(s.listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	tried := map[string]int{}
+	for kind, c := range columns {
+		for _, name := range c.services {
+			d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName("autosched.v1." + name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			methods := d.(protoreflect.ServiceDescriptor).Methods()
+			for i := range methods.Len() {
+				m := methods.Get(i)
+				is := func(prefix string) bool { return strings.HasPrefix(string(m.Name()), prefix) }
+				if slices.ContainsFunc(reading, is) {
+					continue
+				}
+				tried[kind]++
+				for _, token := range []string{"", "v", "other"} {
+					if err := refusal(t, conn, m, token); status.Code(err) != codes.PermissionDenied &&
+						status.Code(err) != codes.Unauthenticated {
+						t.Errorf("%s: %s by %q: %v", kind, m.FullName(), token, err)
+					}
+				}
+			}
+		}
+		if tried[kind] == 0 {
+			t.Errorf("%s: no method writes it", kind)
+		}
+	}
+}
+
+// refusal calls a method for scheduler "s" and returns the error.
+func refusal(t *testing.T, conn *grpc.ClientConn, m protoreflect.MethodDescriptor, token string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+	}
+	in, out := dynamicpb.NewMessage(m.Input()), dynamicpb.NewMessage(m.Output())
+	for _, name := range []protoreflect.Name{"name", "parent", "scheduler"} {
+		if f := m.Input().Fields().ByName(name); f != nil && f.Kind() == protoreflect.StringKind && !f.IsList() {
+			in.Set(f, protoreflect.ValueOfString("schedulers/s"))
+		}
+	}
+	method := fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
+	if !m.IsStreamingClient() && !m.IsStreamingServer() {
+		return conn.Invoke(ctx, method, in, out)
+	}
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method)
+	if err == nil {
+		_, _ = stream.SendMsg(in), stream.CloseSend()
+		err = stream.RecvMsg(out)
+	}
+	return err
+}
+
+// TestDamageOfEveryFile: a flipped bit in any file, wherever a record is and at places between, stops the start only
+// in config.db, costs no record of another file and at most the record that has it, and what it costs is named (N4).
+func TestDamageOfEveryFile(t *testing.T) {
+	testshared.Full(t)
+	from := t.TempDir()
+	written(t, from)
 	if named := faults(from); len(named) > 0 {
 		t.Fatalf("the whole directory: %v", named)
 	}
 	var files []string
-	err = filepath.WalkDir(from, func(name string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir(from, func(name string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
 			name, err = filepath.Rel(from, name)
 			files = append(files, name)
