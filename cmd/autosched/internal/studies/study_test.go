@@ -46,7 +46,7 @@ func TestStudiesPage(t *testing.T) {
 	}
 }
 
-// TestStudyImport: an export becomes trials that the sampler learns from, once.
+// TestStudyImport: an export and a journal of Optuna become trials that the sampler learns from, once.
 func TestStudyImport(t *testing.T) {
 	address, _ := clitest.StartServe(t, t.TempDir())
 	dir := t.TempDir()
@@ -85,7 +85,7 @@ func TestStudyImport(t *testing.T) {
   - {id: order, kind: categorical, categories: [fifo, las], default_value: fifo}
 `)
 	must("scheduler register --id mine --objective wait --nodes 1 --gpus-per-node 8 --space", space)
-	for _, id := range []string{"a", "b"} {
+	for _, id := range []string{"a", "b", "c"} {
 		must("study create mine/" + id + " --trial-budget 4 --sampler random")
 	}
 	must("study trial add mine/a --set x=0.25 --set order=las wait=3")
@@ -105,22 +105,47 @@ func TestStudyImport(t *testing.T) {
 		t.Errorf("imported:\n%s", list)
 	}
 
-	if out := must("study get mine/b"); !strings.Contains(out, "x=0.25") {
+	const choices = `"distribution": "{\"name\": \"CategoricalDistribution\", \"attributes\": {\"choices\": [\"fifo\", \"las\"]}}"`
+	const floats = `"{\"name\": \"FloatDistribution\", \"attributes\": {\"step\": null, \"low\": 0.0, \"high\": 1.0, \"log\": false}}"`
+	journal := strings.Join([]string{
+		`{"op_code": 0, "worker_id": "w", "study_name": "s", "directions": [1]}`,
+		`{"op_code": 4, "worker_id": "w", "study_id": 0, "datetime_start": "2024-01-01T00:00:00.000000"}`,
+		`{"op_code": 5, "worker_id": "w", "trial_id": 0, "param_name": "order", "param_value_internal": 1, ` + choices + `}`,
+		`{"op_code": 5, "worker_id": "w", "trial_id": 0, "param_name": "x", "param_value_internal": 0.75, "distribution": ` +
+			floats + `}`,
+		`{"op_code": 8, "worker_id": "w", "trial_id": 0, "user_attr": {"note": "by hand"}}`,
+		`{"op_code": 6, "worker_id": "w", "trial_id": 0, "state": 1, "values": [7.5]}`,
+		`{"op_code": 4, "worker_id": "w", "study_id": 0, "state": 1, "value": 9, "values": null, "params": {"x": 0.125}, ` +
+			`"distributions": {"x": ` + floats + `}}`,
+		`{"op_code": 4, "worker_id": "w", "study_id": 0}`,
+		`{"op_code": 6, "worker_id": "w", "trial_id": 2, "state": 2, "values": [8]}`,
+	}, "\n")
+	if out := must("study import mine/c", write("journal.log", journal)); !strings.Contains(out, "2 trials added") {
+		t.Error(out)
+	}
+	list = must("study trial list mine/c")
+	for _, want := range []string{"wait=7.5 +order=las x=0.75", "wait=9 +order=fifo x=0.125"} {
+		if !regexp.MustCompile(want).MatchString(list) {
+			t.Errorf("of Optuna:\n%s, want %q", list, want)
+		}
+	}
+	if out := must("study get mine/c"); !strings.Contains(out, "x=0.75") {
 		t.Error(out)
 	}
 	for text, want := range map[string]string{
-		"{}\n":                                   `bad:1: this is no line of an export`,
-		`{"schema": "autosched.trial/v1", "id":`: `bad:1: `,
-		`{"schema": "autosched.trial/v1"}` + "\n" + `{"schema": "autosched.trial/v1", "no": 1}`: `bad:2: `,
+		"{}\n":                          `bad:1: this is neither`,
+		journal + "\n{\"op":             `bad:10: `,
+		`{"op_code": 5, "trial_id": 4}`: `bad:1: trial 4 was not created`,
 	} {
-		_, err := call("study import mine/b", write("bad", text))
+		_, err := call("study import mine/c", write("bad", text))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v, want %q", text, err, want)
 		}
 	}
 }
 
-// TestStudyImportOfOddFiles: files of any size, goals that differ, and errors that name the line.
+// TestStudyImportOfOddFiles: extensions of JSON by Optuna, deleted studies, files of any size, goals that differ, and
+// errors that name the line.
 func TestStudyImportOfOddFiles(t *testing.T) {
 	address, _ := clitest.StartServe(t, t.TempDir())
 	call := func(stdin string, args ...string) (string, error) {
@@ -153,23 +178,28 @@ func TestStudyImportOfOddFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	trial := func(value, result string) string {
-		return fmt.Sprintf(`{"schema": "autosched.trial/v1", "state": "SUCCEEDED", "parameters": {"x": %s}, `+
-			`"finalMeasurement": {"metrics": {"wait": %s}}}`+"\n", value, result)
+	const x = `"param_name": "x", "distribution": "{\"name\": \"FloatDistribution\"}", "param_value_internal": `
+	trial := func(number int, value, result string) string {
+		return fmt.Sprintf(`{"op_code": 4}
+{"op_code": 5, "trial_id": %[1]d, %[2]s%[3]s}
+{"op_code": 7, "trial_id": %[1]d, "step": 0, "intermediate_value": NaN}
+{"op_code": 6, "trial_id": %[1]d, "state": 1, "values": [%[4]s]}
+`, number, x, value, result)
 	}
-	head := func(goal string) string {
-		return fmt.Sprintf(`{"schema": "autosched.study/v1", "spec": {"goal": "%s"}}`+"\n", goal)
+	head := func(direction int) string {
+		return fmt.Sprintf(`{"op_code": 0, "study_name": "of NaN and Infinity", "directions": [%d]}`+"\n", direction)
 	}
-	const minimize, maximize = "MINIMIZE", "MAXIMIZE"
 	study("odd")
-	text := head(minimize) + trial("0.25", "3") + "\n" + trial("0.75", "9")
+	journal := head(1) + trial(0, "0.125", "9") + `{"op_code": 1, "study_id": 0}` + "\n\n" + head(1) +
+		trial(1, "0.25", "3") + trial(2, "0.75", "-Infinity")
 	for i, want := range []string{"2 trials added to mine/odd, 0 left out", "0 trials added to mine/odd, 2 left out"} {
-		if out, err := call(text, "import", "mine/odd", "-"); err != nil || !strings.Contains(out, want) {
+		if out, err := call(journal, "import", "mine/odd", "-"); err != nil || !strings.Contains(out, want) {
 			t.Errorf("import %d: %q, %v", i, out, err)
 		}
 	}
 	list, err := call("", "list", "mine/odd")
-	if err != nil || !regexp.MustCompile(`(?s)SUCCEEDED[^\n]*wait=3[^\n]*x=0.25.*wait=9[^\n]*x=0.75`).MatchString(list) {
+	if err != nil || strings.Contains(list, "0.125") ||
+		!regexp.MustCompile(`(?s)SUCCEEDED[^\n]*wait=3[^\n]*x=0.25.*FAILED[^\n]*x=0.75`).MatchString(list) {
 		t.Errorf("%s%v", list, err)
 	}
 
@@ -178,19 +208,20 @@ func TestStudyImportOfOddFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := call(head(maximize)+trial("0.5", "7"), "import", "mine/up", "-"); err != nil {
+	if out, err := call(head(2)+trial(0, "0.5", "7"), "import", "mine/up", "-"); err != nil {
 		t.Errorf("%s%v", out, err)
 	}
 	if best, err := call("", "get", "mine/up"); err != nil || !strings.Contains(best, "x=0.5") {
 		t.Errorf("%s%v", best, err)
 	}
 	for text, want := range map[string]string{
-		head(maximize) + trial("0.5", "7"): "-:1: the metric of the file is maximised, that of the study is minimised",
-		exported:                           "-:1: the metric of the file is maximised, that of the study is minimised",
-		head(minimize) + trial("0.1", "7") + "\n" + trial("1.5", "7"): "-:4: parameters.x: 1.5 breaks range",
-		head(minimize) + trial("0.2", "7") + trial("0.3", "-7"):       "-:3: final_measurement.metrics: wait: -7 is",
-		head(minimize) + trial("NaN", "7"):                            "-:2: ",
-		head(minimize) + strings.Repeat(" ", cli.MaxSpecBytes+1):      "-:2: the line has more than 4 MiB",
+		head(2) + trial(0, "0.5", "7"): "-:1: the metric of the file is maximised, that of the study is minimised",
+		exported:                       "-:1: the metric of the file is maximised, that of the study is minimised",
+		head(1) + trial(0, "0.1", "7") + "\n" + trial(1, "1.5", "7"): "-:7: parameters.x: 1.5 breaks range",
+		head(1) + trial(0, "0.2", "7") + trial(1, "0.3", "-7"):       "-:6: final_measurement.metrics: wait: -7 is",
+		head(1) + trial(0, "NaN", "7"):                               "-:3: x: param_value_internal is not a number",
+		head(1) + strings.Repeat(" ", cli.MaxSpecBytes+1):            "-:2: the line has more than 4 MiB",
+		head(1) + head(1): "-:2: the journal has several studies",
 	} {
 		if out, err := call(text, "import", "mine/odd", "-"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.200q: %q, %v, want %q", text, out, err, want)

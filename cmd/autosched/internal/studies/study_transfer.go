@@ -26,6 +26,7 @@ import (
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/internal/units"
+	"github.com/autosched/autosched/study/optuna"
 )
 
 func newStudyExportCmd(f *cli.ClientFlags) *cobra.Command {
@@ -82,10 +83,12 @@ func newStudyImportCmd(f *cli.ClientFlags) *cobra.Command {
 		Use:   "import SCHEDULER/STUDY FILE",
 		Short: "Add the measured trials of a file to a study",
 		Long: `Adds the trials that succeeded, failed or were infeasible in FILE (- for standard input) to a study,
-outside its budget: the sampler learns from them. FILE is what 'autosched study export' wrote; its
-study has to minimise or maximise as this one does. Trials that have yet to end or were skipped are
-left out, and so are configurations that the study has already.`,
-		Example: "  autosched study import mine/second first.jsonl",
+outside its budget: the sampler learns from them. FILE is what 'autosched study export' wrote, or
+a journal of Optuna with one study, of one objective; its metric becomes that of the study, which has
+to minimise or maximise as FILE does.
+Trials that have yet to end, were skipped or pruned are left out, and so are configurations
+that the study has already.`,
+		Example: "  autosched study import mine/second first.jsonl\n  autosched study import mine/second optuna_journal.log",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return cli.Usage(errors.New("want a study and a FILE"))
@@ -198,32 +201,39 @@ func (e *lineError) Error() string { return fmt.Sprintf("%d: %s", e.line, e.why)
 // trialBatch is how many trials one request adds.
 const trialBatch = 1000
 
-// readTrials reads the trials that ended of an export, for a study. Errors begin with the line.
+// readTrials reads the trials that ended of an export or of Optuna's journal, for a study. Errors begin with the line.
 func readTrials(in io.Reader, study *pb.Study) ([]fileTrial, error) {
 	maximize := study.GetSpec().GetGoal() == pb.StudySpec_MAXIMIZE
+	var journal optuna.Journal
 	var out []fileTrial
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, cli.MaxSpecBytes)
 	n := 0
 	for n = 1; lines.Scan(); n++ {
-		line := lines.Bytes()
+		line := optuna.JSON(lines.Bytes())
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
 		var head struct {
 			Schema string `json:"schema"`
+			Op     *int   `json:"op_code"`
 		}
 		if err := json.Unmarshal(line, &head); err != nil {
 			return nil, fmt.Errorf("%d: %w", n, err)
 		}
 		var err error
-		switch head.Schema {
-		case "autosched.study/v1":
+		switch {
+		case head.Op != nil:
+			err = journal.Add(line, n)
+			if max, ok := journal.Maximize(); err == nil && ok {
+				err = sameGoal(max, maximize)
+			}
+		case head.Schema == "autosched.study/v1":
 			s := &pb.Study{}
 			if err = unmarshalLine(line, s); err == nil {
 				err = sameGoal(s.GetSpec().GetGoal() == pb.StudySpec_MAXIMIZE, maximize)
 			}
-		case "autosched.trial/v1":
+		case head.Schema == "autosched.trial/v1":
 			t := &pb.Trial{}
 			err = unmarshalLine(line, t)
 			switch t.GetState() {
@@ -231,8 +241,7 @@ func readTrials(in io.Reader, study *pb.Study) ([]fileTrial, error) {
 				out = append(out, fileTrial{t, n})
 			}
 		default:
-			err = errors.New("this is no line of an export of a study: its schema is neither autosched.study/v1 nor " +
-				"autosched.trial/v1")
+			err = errors.New(`this is neither an export of a study ("schema") nor a journal of Optuna ("op_code")`)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%d: %w", n, err)
@@ -243,7 +252,8 @@ func readTrials(in io.Reader, study *pb.Study) ([]fileTrial, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("%d: %w", n, err)
 	}
-	return out, nil
+	ended, err := endedTrials(&journal, study.GetSpec().GetMetricId())
+	return append(out, ended...), err
 }
 
 // unmarshalLine reads a line that cli.PrintProto wrote.
@@ -268,4 +278,25 @@ func sameGoal(file, study bool) error {
 			verbs[file], verbs[study])
 	}
 	return nil
+}
+
+// endedTrials converts the trials of a journal of Optuna, whose objective is a metric of a study.
+func endedTrials(j *optuna.Journal, metric string) ([]fileTrial, error) {
+	var out []fileTrial
+	for _, t := range j.Ended() {
+		one := &pb.Trial{Parameters: map[string]*structpb.Value{}, State: pb.Trial_FAILED, Reason: t.Failed}
+		for id, v := range t.Params {
+			value, err := structpb.NewValue(v)
+			if err != nil {
+				return nil, fmt.Errorf("%d: %s: %w", t.Line, id, err)
+			}
+			one.Parameters[id] = value
+		}
+		if t.Failed == "" {
+			one.State = pb.Trial_SUCCEEDED
+			one.FinalMeasurement = &pb.Measurement{Metrics: map[string]float64{metric: t.Value}}
+		}
+		out = append(out, fileTrial{one, t.Line})
+	}
+	return out, nil
 }
