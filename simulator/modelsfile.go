@@ -81,6 +81,8 @@ type PairSpec struct {
 	Source string      `json:"source"`
 	Loads  []ModelLoad `json:"loads"`
 	Speeds [][]float64 `json:"speeds,omitempty"`
+	// Rule is the speeds of pairs without Speeds, by their loads' SM.
+	Rule *PairRule `json:"rule,omitempty"`
 }
 
 // ModelLoad is a Load.
@@ -90,6 +92,8 @@ type ModelLoad struct {
 	Mem    float64 `json:"memory_mb"`
 	Score  int     `json:"share_score"`
 	Weight int     `json:"weight"`
+	// SM is the share of the SMs that it uses alone, for a rule of pairs.
+	SM float64 `json:"sm,omitempty"`
 }
 
 func (l *ModelLoad) load() Load { return Load{l.Name, l.Util, l.Mem, l.Score, l.Weight} }
@@ -363,7 +367,8 @@ func (p *PairSpec) validate() error {
 	for i, l := range p.Loads {
 		at := fmt.Sprintf("pairs.loads[%d]", i)
 		err := errors.Join(within(at+".utilization", l.Util, 0, 1), within(at+".memory_mb", l.Mem, 0, 1e9),
-			within(at+".share_score", float64(l.Score), 0, 2), within(at+".weight", float64(l.Weight), 0, 1e6))
+			within(at+".sm", l.SM, 0, 1), within(at+".share_score", float64(l.Score), 0, 2), within(at+".weight",
+				float64(l.Weight), 0, 1e6))
 		switch {
 		case err != nil:
 			return err
@@ -376,6 +381,13 @@ func (p *PairSpec) validate() error {
 	}
 	if weight == 0 {
 		return errors.New("pairs.loads: all weights are 0")
+	}
+	if r := p.Rule; r != nil {
+		err := errors.Join(within("pairs.rule.base", r.Base, 0, 2), within("pairs.rule.own_sm", r.Own, -2, 2),
+			within("pairs.rule.both_sm", r.Both, -2, 2))
+		if err != nil {
+			return err
+		}
 	}
 	if len(p.Speeds) == 0 {
 		return nil
@@ -482,6 +494,11 @@ func (f *ModelSpec) Models() *Models {
 	}
 	if speeds := c.Pairs.Speeds; len(speeds) > 0 {
 		m.Pair = func(a, b int) (float64, float64) { return speeds[a][b], speeds[b][a] }
+	} else if r := c.Pairs.Rule; r != nil {
+		m.Pair = func(a, b int) (float64, float64) {
+			x, y := c.Pairs.Loads[a].SM, c.Pairs.Loads[b].SM
+			return r.Speed(x, y), r.Speed(y, x)
+		}
 	}
 	return m
 }

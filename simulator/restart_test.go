@@ -1,7 +1,9 @@
 package simulator
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +48,26 @@ func TestJobRestartsByState(t *testing.T) {
 		work := (&Options{Models: spec.Models()}).Work([]workload.Spell{spell}, 0, time.Hour)
 		if got := work[""]; got != time.Minute-want {
 			t.Errorf("%d GiB: %v of work in a minute", gib, got)
+		}
+	}
+}
+
+func TestReadRestarts(t *testing.T) {
+	const head = "checkpoint_bytes,first_step_s,save_s\n"
+	got, err := ReadRestarts(strings.NewReader(head + "1e9,11,2\n1e9,11,\n3e9,13,6\n3e9,13,\n"))
+	if want := (RestartState{Seconds: 10, PerGB: 3, Share: stateShare}); err != nil || fmt.Sprintf("%.6f", *got) !=
+		fmt.Sprintf("%.6f", want) {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	for text, want := range map[string]string{
+		"a\n":                        "lacks checkpoint_bytes",
+		head + "1e9,11,2\n1e9,11,\n": "two sizes",
+		head + ",11,2\n":             "line 2: checkpoint_bytes",
+		head + "1e9,,\n":             "line 2: first_step_s",
+		head + "1e9,1,-1\n":          "line 2: save_s",
+	} {
+		if _, err := ReadRestarts(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 }

@@ -182,8 +182,7 @@ func TestHostileNames(t *testing.T) {
 }
 
 // dotLine matches the lines of a drawing. A string is closed on its line.
-var dotLine = regexp.MustCompile(`^(digraph \{|  subgraph cluster_[a-z]+ \{| *\}| *node \[shape=box\];` +
-	`| *label="[a-z]+";` +
+var dotLine = regexp.MustCompile(`^(digraph \{|  subgraph cluster_[a-z]+ \{| *\}| *node \[shape=box\];| *label="[a-z]+";` +
 	`|(?P<node> *"(?:[^"\\]|\\.)*";)|(?P<edge>  "(?:[^"\\]|\\.)*" -> "(?:[^"\\]|\\.)*" \[dir=[^"]*(?:"[0-9.]+")?\];))$`)
 
 // checkDOT requires a statement for every node and edge, and no other.

@@ -195,3 +195,49 @@ func TestModelsLearnRoundTrip(t *testing.T) {
 		t.Errorf("JCT %g with what was learnt, %g in truth, %g as built in", again, real, built)
 	}
 }
+
+// TestModelsLearnPairs: the speeds of measured pairs make a models file, which is the built-in set of that GPU.
+func TestModelsLearnPairs(t *testing.T) {
+	single := testshared.Path(t, "traces", "telemetry", "h100", "single.csv")
+	pairs := testshared.Path(t, "traces", "telemetry", "h100", "pairs.csv")
+	out := filepath.Join(t.TempDir(), "m.json")
+	code, text, errs := clitest.Run("forecast", "models", "learn", "--single", single, "--pairs", pairs, "--out", out)
+	if code != 0 || !strings.Contains(text, "pairs of 6 loads; of others: 1.1 - 0.533 x SM use - 0.355 x SM use x") {
+		t.Fatalf("exit %d: %s%s", code, text, errs)
+	}
+	table := func(models string) string {
+		code, text, errs := clitest.Run("forecast", "models", "show", "--models", models)
+		if code != 0 {
+			t.Fatal(errs)
+		}
+		spec, err := simulator.ReadModels(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec.Pairs.Source = "" // names of files
+		sharing, err := json.Marshal(spec.Pairs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(sharing)
+	}
+	if got := table(out); got != table("h100") || !strings.Contains(got, "resnet18-cifar") {
+		t.Errorf("%s\nwant\n%s", got, table("h100"))
+	}
+	restarts := testshared.Path(t, "traces", "telemetry", "h100", "restart.csv")
+	code, text, errs = clitest.Run("forecast", "models", "learn", "--restarts", restarts, "--out", out)
+	if code != 0 || !strings.Contains(text, "restarts: 8.75 s and 3.07 s for each GB of state") {
+		t.Errorf("exit %d: %s%s", code, text, errs)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"--restarts nope.csv", "--restarts: open nope.csv"},
+		{"--pairs x.csv", "--single and --pairs go together"},
+		{"--single nope.csv --pairs nope.csv", "nope.csv"},
+		{"", "--runs is missing"},
+	} {
+		args := append([]string{"forecast", "models", "learn", "--out", out}, strings.Fields(c.args)...)
+		if code, _, errs := clitest.Run(args...); code == 0 || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: exit %d: %s", c.args, code, errs)
+		}
+	}
+}
