@@ -299,7 +299,7 @@ func TestFaults(t *testing.T) {
 				want = conformance.Skipped
 			}
 			var r conformance.Result
-			for _, patience := range []time.Duration{2 * time.Second, time.Minute} {
+			for _, patience := range []time.Duration{4 * time.Second, time.Minute} {
 				r = check(t, conformance.Options{Registered: registered, Patience: patience, Only: only},
 					func(ctx context.Context, conn *grpc.ClientConn) { c.run(ctx, conn, patience) })[c.check]
 				if r.Outcome == want && strings.Contains(r.Reason, c.reason) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +25,7 @@ import (
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/service/store"
@@ -253,12 +253,7 @@ func pushed(t *testing.T, srv *server.Server, conn *grpc.ClientConn, o *agent.Op
 	register(t, conn, o)
 	var agents []push.Agent
 	for n := range o.Instances {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addresses = append(addresses, l.Addr().String())
-		_ = l.Close()
+		addresses = append(addresses, testshared.FreeAddress(t))
 		agents = append(agents, push.Agent{Scheduler: o.ID, Instance: agent.InstanceID(n), Deadline: time.Second,
 			Endpoint: client.Endpoint{Address: addresses[n]}, Interval: 100 * time.Millisecond})
 	}

@@ -53,7 +53,7 @@ func TestEndToEnd(t *testing.T) {
 		t.Fatalf("serve ended:\n%s", all)
 	}
 
-	// A day of the sample, a few hours a second, rounds every six hours, of which one suffices to adopt. A slow machine
+	// Half a day of the sample, a few hours a second, with rounds every six hours, of which one adopts. A slow machine
 	// needs longer for it.
 	id := ""
 	var report struct {
@@ -67,7 +67,7 @@ func TestEndToEnd(t *testing.T) {
 	for _, speedup := range []string{"30000", "3000", "300"} {
 		id = "at-" + speedup
 		emulate := clitest.Process(t, "scheduler", "emulate", "--server", server, "--id", id, "--trace", "sample", "--to",
-			"2017-10-10T00:00:00Z", "--nodes", "14", "--gpus-per-node", "8", "--speedup", speedup, "--interval", "6h",
+			"2017-10-09T13:00:00Z", "--nodes", "14", "--gpus-per-node", "8", "--speedup", speedup, "--interval", "6h",
 			"--budget", "12", "--adoption", "paper", "--json")
 		var out, errs bytes.Buffer
 		emulate.Stdout, emulate.Stderr = &out, &errs

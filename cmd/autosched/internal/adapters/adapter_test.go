@@ -24,6 +24,7 @@ import (
 	apiclient "github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/space"
 )
@@ -181,7 +182,7 @@ func TestAdapters(t *testing.T) {
 	kinds := []string{"tiresias", "themis", "lucid"}
 	agents, calls := "agents:\n", map[string]string{}
 	for _, kind := range kinds {
-		calls[kind] = clitest.FreeAddress(t)
+		calls[kind] = testshared.FreeAddress(t)
 		agents += fmt.Sprintf("- {scheduler: %s-push, address: '%s', interval: 1s}\n", kind, calls[kind])
 	}
 	named := filepath.Join(t.TempDir(), "agents.yaml")
@@ -307,7 +308,7 @@ func TestEmulateFiles(t *testing.T) {
 // does not start unencrypted, or open to every caller, beyond this machine.
 func TestAdapterListens(t *testing.T) {
 	dir := t.TempDir()
-	pki, options, calls := filepath.Join(dir, "pki"), filepath.Join(dir, "options.yaml"), clitest.FreeAddress(t)
+	pki, options, calls := filepath.Join(dir, "pki"), filepath.Join(dir, "options.yaml"), testshared.FreeAddress(t)
 	if code, _, errs := clitest.Run("admin", "certs", pki); code != 0 {
 		t.Fatal(errs)
 	}

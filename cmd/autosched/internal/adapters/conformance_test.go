@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // TestConformance: the emulated scheduler and the adapter of files conform, as processes that are killed; a client
@@ -29,9 +30,9 @@ func TestConformance(t *testing.T) {
 		{"--one-life -- " + self + " scheduler emulate --server {address} --trace sample --to 2017-10-10 --nodes 14 " +
 			"--gpus-per-node 8 " +
 			"--speedup 600 --faults lag=1m", 0, "PASS     snapshots\n", 4},
-		{"--registered lucid --agent " + clitest.FreeAddress(t) + " -- " + self +
+		{"--registered lucid --agent " + testshared.FreeAddress(t) + " -- " + self +
 			" scheduler adapter file --listen {address} --form lucid --file " + file + ".called", 0, "PASS     crash-idle\n", 4},
-		{"--one-life --registered tiresias --agent " + clitest.FreeAddress(t) + " -- " + self + " scheduler emulate --listen {address} --scheduler " +
+		{"--one-life --registered tiresias --agent " + testshared.FreeAddress(t) + " -- " + self + " scheduler emulate --listen {address} --scheduler " +
 			"tiresias --trace sample --to 2017-10-10 --nodes 14 --gpus-per-node 8 --speedup 600", 0, "PASS     stream\n", 3},
 		{"--registered fifo --timeout 100ms -- sleep 1000", 1, "FAIL     follow: no watch or poll within 100ms\n" +
 			"         expected: a watch", 1},

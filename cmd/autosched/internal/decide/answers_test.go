@@ -216,6 +216,7 @@ func reproduced(t *testing.T, v verdict, args ...string) {
 
 // TestOneAnswerOfHistories: the commands agree on real and built-in histories, long ones with AUTOSCHED_LONG=1.
 func TestOneAnswerOfHistories(t *testing.T) {
+	testshared.Full(t)
 	philly := []string{"traces", "philly", "jobs.csv.gz"}
 	fifo := "--scheduler fifo --set backfill=false"
 	tiresias := "--gpus-per-node 8 --scheduler tiresias"

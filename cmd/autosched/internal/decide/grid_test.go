@@ -90,6 +90,7 @@ func TestLongRun(t *testing.T) {
 // TestSlowIsSaidFirst: an evaluation that takes above five minutes says so, and the short way, before it asks for the
 // answer and computes a result.
 func TestSlowIsSaidFirst(t *testing.T) {
+	testshared.Full(t)
 	args := strings.Fields("evaluate --trace sample --from 2017-10-10 --nodes 20 --scheduler tiresias --full --seeds 200")
 	notes := newLineSignal("note: faster: ")
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

@@ -16,6 +16,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // calledScheduler applies all that it is sent.
@@ -104,7 +105,7 @@ func TestBadAgents(t *testing.T) {
 // TestEmulateListen: a daemon calls two instances of an emulated scheduler, which loses events and crashes, and has
 // its events to the last.
 func TestEmulateListen(t *testing.T) {
-	calls := []string{clitest.FreeAddress(t), clitest.FreeAddress(t)}
+	calls := []string{testshared.FreeAddress(t), testshared.FreeAddress(t)}
 	agents := filepath.Join(t.TempDir(), "agents.yaml")
 	if err := os.WriteFile(agents, fmt.Appendf(nil, "agents:\n- {scheduler: prod, instance: emulated, address: '%s', "+
 		"interval: 100ms}\n- {scheduler: prod, instance: emulated-2, address: '%s', interval: 100ms}\n", calls[0],

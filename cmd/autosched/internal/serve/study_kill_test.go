@@ -26,7 +26,6 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
-	"github.com/autosched/autosched/internal/cli/clitest"
 	"github.com/autosched/autosched/internal/testshared"
 )
 
@@ -240,7 +239,7 @@ func (k *killedClients) serve(dir, address string) (kill func()) {
 
 // study runs a study to its end, and returns how often its service was killed.
 func (k *killedClients) study(budget, most int) (kills int) {
-	dir, address := k.t.TempDir(), clitest.FreeAddress(k.t)
+	dir, address := k.t.TempDir(), testshared.FreeAddress(k.t)
 	kill := k.serve(dir, address)
 	defer func() { kill() }()
 	conn, err := (&cli.ConnectFlags{Server: address}).Dial()
