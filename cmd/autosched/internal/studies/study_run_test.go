@@ -82,7 +82,10 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$((n + 10))}}}"
 		t.Fatalf("operations list:\n%s", listed)
 	}
 	run(id[1], "study", "get", "mine/second", "--json")
-	run("mine/second: ", "scheduler", "operations", "wait", id[1], "--timeout", "1500ms")
+	clitest.Eventually(t, func() string { // a slow machine may miss the timeout
+		_, out, _ := clitest.Run("scheduler", "operations", "wait", id[1], "--timeout", "1500ms", "--server", address)
+		return out
+	}, "mine/second: ")
 	run("canceled  the study was cancelled", "scheduler", "operations", "cancel", id[1])
 	run("canceled  the study was cancelled", "scheduler", "operations", "cancel", id[1])
 	run("canceled  the study was cancelled", "scheduler", "operations", "wait", id[1])
