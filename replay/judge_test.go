@@ -206,6 +206,9 @@ func small(t *testing.T) Options {
 	return o
 }
 
+// long says whether tests take their largest inputs.
+var long = os.Getenv("AUTOSCHED_LONG") == "1"
+
 // judgedRuns calls a test with workloads of the judge, and how many changes it makes of each.
 func judgedRuns(t *testing.T, test func(t *testing.T, n int, e *Evaluation)) {
 	run := func(scheduler, trace string, n int, o Options) {
@@ -214,8 +217,8 @@ func judgedRuns(t *testing.T, test func(t *testing.T, n int, e *Evaluation)) {
 			test(t, n, onTrial(t, o, scheduler))
 		})
 	}
-	if os.Getenv("AUTOSCHED_LONG") != "1" {
-		const n = 5
+	if !long {
+		const n = 3
 		for _, s := range []string{"tiresias", "themis", "lucid"} {
 			run(s, "sample", n, small(t))
 		}

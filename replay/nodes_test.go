@@ -106,7 +106,11 @@ func TestNodesOfPhilly(t *testing.T) {
 	o := sample(t)
 	o.Trace, o.From, o.To = w, from, from+24*time.Hour
 	o.Simulate.Nodes, o.Cluster = phillyNodes(t, w.Zero(), o.From, o.To+round.Settings{}.WithDefaults().Horizon)
-	exactly(t, o, hours(from, 10), 0)
+	presets := -1
+	if long {
+		presets = 0
+	}
+	exactly(t, o, hours(from, 10), presets)
 }
 
 // phillyNodes reads the file of active nodes: of n active ones, the first n are up.
