@@ -125,6 +125,35 @@ func TestSlurmSites(t *testing.T) {
 	}
 }
 
+// TestSlurm2411: runs of Slurm 24.11 are as the model has them, which follows 22.05.
+func TestSlurm2411(t *testing.T) {
+	for _, conf := range []string{"fifo", "small"} {
+		run, settings, err := recorded.ReadSite("testdata/slurm/24.11/w1."+conf+".csv", "testdata/slurm/24.11/"+conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, err := recorded.Read(filepath.Join(testshared.Path(t, "golden", "slurm"), "runs", "w1."+conf+".csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var waits, errors []float64
+		for _, of := range recorded.Ensemble(&settings) {
+			m, err := run.Simulate(settings, slurm.NewPolicy, of, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			waits, errors = append(waits, m.MeanWait), append(errors, m.MedianError)
+		}
+		was, wait, median := run.MeanWait(), recorded.Median(waits), recorded.Median(errors)
+		t.Logf("%s: recorded %.1f s, by 22.05 %.1f s; simulated %.1f s; median error of a start %.1f s", conf, was,
+			before.MeanWait(), wait, median)
+		if math.Abs(wait-was) > max(2, .2*was) || median > 4 {
+			t.Errorf("%s: the mean wait is %.1f s, it was %.1f s; the median error of a start is %.1f s", conf, wait, was,
+				median)
+		}
+	}
+}
+
 // plainRun is the recording of a workload on the same cluster without a feature.
 func plainRun(t *testing.T, workload, feature string) string {
 	if feature == "weights" {

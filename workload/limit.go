@@ -25,9 +25,11 @@ func (l *Limit) Lends(used int64) int64 { return max(0, min(l.Lend, l.Own-used))
 type Scope struct {
 	// QOS is a quality of service of the job or of its partition.
 	QOS string `json:"qos,omitempty"`
-	// Account is the account of the job or one above it, and User a user in it.
-	Account string `json:"account,omitempty"`
-	User    string `json:"user,omitempty"`
+	// Account is the account of the job or one above it, root for all of them, and User a user in it. A limit of a user
+	// with a Partition is for the jobs there, in place of the user's others.
+	Account   string `json:"account,omitempty"`
+	User      string `json:"user,omitempty"`
+	Partition string `json:"partition,omitempty"`
 	// Each says that the jobs of each user, or of each account, of a QOS are counted by themselves.
 	Each Each `json:"each,omitempty"`
 }
@@ -61,6 +63,8 @@ func (l *Limit) validate() error {
 		return fmt.Errorf("qos, account: not exactly one is named")
 	case l.QOS != "" && l.User != "":
 		return fmt.Errorf("user: %q is of a QOS, not of an account", l.User)
+	case l.Partition != "" && l.User == "":
+		return fmt.Errorf("partition: %q is not of a user", l.Partition)
 	case l.QOS == "" && l.Each != "":
 		return fmt.Errorf("each: %q is of an account, not of a QOS", l.Each)
 	case l.Own < 0:

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/autosched/autosched/workload"
@@ -87,10 +88,15 @@ func (p *policy) boundsOf(x *job) []bound {
 	}
 	jobsOfEach := set[kind{workload.EachUser, workload.LimitedJobs}] ||
 		set[kind{workload.EachAccount, workload.LimitedJobs}]
-	for a := x.user; a > 0; a = p.tree[a].parent {
-		of := &p.tree[a]
+	there := p.site.partitions[x.part].Name // of the user there
+	if !slices.ContainsFunc(p.limits.all, func(l workload.Limit) bool {
+		return l.Partition == there && p.tree[x.user].is(l.Scope)
+	}) {
+		there = ""
+	}
+	for a := x.user; a >= 0; a = p.tree[a].parent {
 		for i, l := range p.limits.all {
-			if l.QOS != "" || l.Account != of.name || l.User != of.user {
+			if !p.tree[a].is(l.Scope) || l.User != "" && l.Partition != there {
 				continue
 			}
 			over := set[kind{"", l.Resource}]
@@ -102,6 +108,11 @@ func (p *policy) boundsOf(x *job) []bound {
 	}
 	p.limits.bounds[key] = out
 	return out
+}
+
+// is reports whether a limit is of an association.
+func (a *association) is(s workload.Scope) bool {
+	return s.QOS == "" && s.Account == cmp.Or(a.name, "root") && s.User == a.user
 }
 
 // limited reports whether a limit holds a job back now.

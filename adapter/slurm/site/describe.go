@@ -40,6 +40,9 @@ type Options struct {
 	ID string
 	// Zone is the zone of saved times of events; nil is UTC.
 	Zone *time.Location
+	// Trace is a file of accounting, such as sacct.psv; if empty, that of the saved output if it is there. Notes have
+	// the share of its GPU-hours that they concern.
+	Trace string
 	// TuneQOS names the QOS whose priorities are tuned, or all of them as "all".
 	TuneQOS []string
 }
@@ -94,6 +97,9 @@ func Describe(ctx context.Context, o Options) (*Description, error) {
 	if err := site.TuneQOS(o.TuneQOS); err != nil {
 		return nil, &OptionError{"TuneQOS", err}
 	}
+	if err := o.weigh(ctx, site); err != nil {
+		return nil, &OptionError{"Trace", err}
+	}
 	config := site.Config
 	d := &Description{Cluster: site.Cluster.String(), Move: []string{}, Notes: append(site.Notes, notes...),
 		Conf: o.Conf, id: cmp.Or(o.ID, strings.ToLower(config.Get("ClusterName"))), site: site}
@@ -127,6 +133,28 @@ func Describe(ctx context.Context, o Options) (*Description, error) {
 		d.Notes = append(d.Notes, fmt.Sprintf("the settings that run cannot go into the file: %v", found[0]))
 	}
 	return d, nil
+}
+
+// weigh adds shares to the notes, where there is a history.
+func (o Options) weigh(ctx context.Context, site *conf.Site) error {
+	path := o.Trace
+	if saved := filepath.Join(o.Saved, "sacct.psv"); path == "" && o.Saved != "" && exists(saved) {
+		path = saved
+	}
+	if path == "" {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w, _, err := trace.Read(ctx, f, path, trace.Options{Zone: o.Zone})
+	if err != nil {
+		return err
+	}
+	site.Weigh(w.Jobs())
+	return nil
 }
 
 // shown runs Slurm's commands, or reads their saved output.

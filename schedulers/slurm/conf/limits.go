@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -48,14 +49,14 @@ func columns(limits []limitColumn, others []string, more ...string) string {
 // tally holds what is not simulated of QOS, accounts or users: one note for all that have the same.
 type tally struct {
 	texts []string
-	of    map[string][]string // names, by text
+	of    map[string][]workload.Scope // by text
 }
 
-func (t *tally) add(of, format string, args ...any) {
+func (t *tally) add(of workload.Scope, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if t.of[text] == nil {
 		if t.texts = append(t.texts, text); t.of == nil {
-			t.of = map[string][]string{}
+			t.of = map[string][]workload.Scope{}
 		}
 	}
 	t.of[text] = append(t.of[text], of)
@@ -65,27 +66,72 @@ func (t *tally) add(of, format string, args ...any) {
 func (s *Site) noteAll(many string, t *tally) {
 	for _, text := range t.texts {
 		if of := t.of[text]; len(of) == 1 {
-			s.note("%s: %s", of[0], text)
+			s.noteOn(s.of(of), "%s: %s", named(of[0]), text)
 		} else {
-			s.note("%d %s: %s", len(of), many, text)
+			s.noteOn(s.of(of), "%d %s: %s", len(of), many, text)
 		}
 	}
 }
 
-// limit reads the limits of a QOS or association, and adds the ones that are not simulated to a tally under its name.
-func (s *Site) limit(t *tally, of string, scope workload.Scope, r slurmtext.Record, limits []limitColumn,
+// named is the name of a scope, for people.
+func named(s workload.Scope) string {
+	switch {
+	case s.QOS != "":
+		return "QOS " + s.QOS
+	case s.Partition != "":
+		return "user " + s.User + " of account " + s.Account + " in partition " + s.Partition
+	case s.User != "":
+		return "user " + s.User + " of account " + s.Account
+	}
+	return "account " + s.Account
+}
+
+// of reports whether a job is in one of some scopes.
+func (s *Site) of(scopes []workload.Scope) func(*workload.Job) bool {
+	in := map[workload.Scope]bool{}
+	for _, x := range scopes {
+		in[workload.Scope{QOS: x.QOS, Account: x.Account, User: x.User, Partition: x.Partition}] = true
+	}
+	return func(j *workload.Job) bool {
+		r := j.Request()
+		account := cmp.Or(r.Account, j.Tenant)
+		part := slices.IndexFunc(s.Cluster.Site.Partitions,
+			func(p workload.Partition) bool { return p.Name == r.Partition })
+		if in[workload.Scope{QOS: r.QOS}] || in[workload.Scope{Account: account, User: j.User}] ||
+			in[workload.Scope{Account: account, User: j.User, Partition: r.Partition}] || in[workload.Scope{Account: "root"}] ||
+			part >= 0 && in[workload.Scope{QOS: s.Cluster.Site.Partitions[part].QOS}] { // no scope is empty
+			return true
+		}
+		for range len(s.Cluster.Site.Accounts) + 1 { // a cycle ends, too
+			if in[workload.Scope{Account: account}] {
+				return true
+			}
+			at := slices.IndexFunc(s.Cluster.Site.Accounts,
+				func(a workload.Account) bool { return a.Name == account && a.User == "" })
+			if at < 0 {
+				break
+			}
+			account = s.Cluster.Site.Accounts[at].Parent
+		}
+		return false
+	}
+}
+
+// limit reads the limits of a QOS or association, and adds the ones that are not simulated to a tally under it.
+func (s *Site) limit(t *tally, of workload.Scope, r slurmtext.Record, limits []limitColumn,
 	others []string,
 ) error {
 	if !s.enforcesLimits() {
 		return nil
 	}
+	scope := of
 	for _, c := range limits {
 		text := r[strings.ToLower(c.name)]
 		scope.Each = c.each
 		if c.jobs && text != "" {
 			n, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
-				return fmt.Errorf("%s: %s: %w", of, c.name, err)
+				return fmt.Errorf("%s: %s: %w", named(of), c.name, err)
 			}
 			s.bound(workload.Limit{Scope: scope, Resource: workload.LimitedJobs, Own: n})
 			continue
@@ -100,7 +146,7 @@ func (s *Site) limit(t *tally, of string, scope workload.Scope, r slurmtext.Reco
 			}
 			n, err := strconv.ParseInt(value, 10, 64)
 			if err != nil {
-				return fmt.Errorf("%s: %s: %w", of, c.name, err)
+				return fmt.Errorf("%s: %s: %w", named(of), c.name, err)
 			}
 			s.bound(workload.Limit{Scope: scope, Resource: workload.LimitedGPUs, Own: n})
 		}

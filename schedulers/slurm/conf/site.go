@@ -57,6 +57,8 @@ type Site struct {
 	Outages []workload.Event
 	// Notes list the differences between the cluster and its simulation, for people.
 	Notes []string
+	// concerns has, by the index of a note, which jobs it is about; a note without one is about all.
+	concerns map[int]func(*workload.Job) bool
 }
 
 // tunedSpace is the space of the tuned parameters.
@@ -245,8 +247,39 @@ func (s *Site) TuneQOS(names []string) error {
 	return nil
 }
 
-func (s *Site) note(format string, args ...any) {
-	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
+func (s *Site) note(format string, args ...any) { s.noteOn(nil, format, args...) }
+
+// noteOn notes a difference that concerns some jobs; nil is all.
+func (s *Site) noteOn(concerns func(*workload.Job) bool, format string, args ...any) {
+	if s.Notes = append(s.Notes, fmt.Sprintf(format, args...)); concerns != nil {
+		if s.concerns == nil {
+			s.concerns = map[int]func(*workload.Job) bool{}
+		}
+		s.concerns[len(s.Notes)-1] = concerns
+	}
+}
+
+// Weigh adds to notes that concern some jobs only their share of the GPU-hours of a history.
+func (s *Site) Weigh(jobs []workload.Job) {
+	all, of := 0., make([]float64, len(s.Notes))
+	for i := range jobs {
+		j := &jobs[i]
+		if j.Status == workload.Pending {
+			continue
+		}
+		hours := j.GPUs.Count() * j.Duration.Hours()
+		all += hours
+		for n, concerns := range s.concerns {
+			if concerns(j) {
+				of[n] += hours
+			}
+		}
+	}
+	for n := range s.concerns {
+		if all > 0 {
+			s.Notes[n] += fmt.Sprintf(" (%.3g %% of GPU-hours)", 100*of[n]/all)
+		}
+	}
 }
 
 // Current is the configuration in force. Values outside the space are brought to its nearest, and noted.
@@ -353,6 +386,7 @@ func minutes(text string) (int64, error) {
 func (s *Site) partitions(text []byte) error {
 	for _, r := range slurmtext.Records(string(text), "partitionname") {
 		p := workload.Partition{Name: r["partitionname"]}
+		in := func(j *workload.Job) bool { return j.Request().Partition == p.Name }
 		fail := func(key string, err error) error {
 			return fmt.Errorf("partitions.txt: partition %s: %s: %q: %w", p.Name, key, r[key], err)
 		}
@@ -376,7 +410,7 @@ func (s *Site) partitions(text []byte) error {
 			p.QOS = r["qos"]
 		}
 		if over := r["overtimelimit"]; over != "" && over != "NONE" {
-			s.note("partition %s: OverTimeLimit %s is not simulated, only that of slurm.conf", p.Name, over)
+			s.noteOn(in, "partition %s: OverTimeLimit %s is not simulated, only that of slurm.conf", p.Name, over)
 		}
 		if p.Exclusive = strings.EqualFold(r["oversubscribe"], "EXCLUSIVE"); p.Exclusive {
 			r["oversubscribe"] = ""
@@ -386,7 +420,7 @@ func (s *Site) partitions(text []byte) error {
 			{"exclusiveuser", "ExclusiveUser", "NO"}, {"maxnodes", "MaxNodes", "UNLIMITED"}, {"lln", "LLN", "NO"},
 			{"maxcpuspernode", "MaxCPUsPerNode", "UNLIMITED"}, {"reqresv", "ReqResv", "NO"}} {
 			if v := r[k.key]; v != "" && v != k.plain {
-				s.note("partition %s: %s=%s is not simulated", p.Name, k.name, v)
+				s.noteOn(in, "partition %s: %s=%s is not simulated", p.Name, k.name, v)
 			}
 		}
 		for item := range strings.SplitSeq(r["tresbillingweights"], ",") {
@@ -394,7 +428,7 @@ func (s *Site) partitions(text []byte) error {
 			to := map[string]*float64{"cpu": &p.BillingCPU, "gres/gpu": &p.BillingGPU}[strings.ToLower(name)]
 			if to == nil {
 				if item != "" {
-					s.note("partition %s: TRESBillingWeights %s is not simulated", p.Name, item)
+					s.noteOn(in, "partition %s: TRESBillingWeights %s is not simulated", p.Name, item)
 				}
 				continue
 			}
@@ -560,6 +594,7 @@ func (s *Site) qos(text []byte) error {
 	var unlike tally
 	for _, r := range rows {
 		q := workload.QOS{Name: r["name"]}
+		scope := workload.Scope{QOS: q.Name}
 		if q.Priority, err = strconv.ParseInt(r["priority"], 10, 64); err != nil {
 			return fmt.Errorf("qos.txt: %s: Priority: %w", q.Name, err)
 		}
@@ -572,10 +607,10 @@ func (s *Site) qos(text []byte) error {
 			q.PreemptMode = s.preemptMode("QOS "+q.Name, mode)
 		}
 		if grace := r["gracetime"]; strings.Trim(grace, "0:-") != "" {
-			unlike.add("QOS "+q.Name, "GraceTime=%s is not simulated", grace)
+			unlike.add(scope, "GraceTime=%s is not simulated", grace)
 		}
 		if flags := r["flags"]; flags != "" && flags != "DenyOnLimit" {
-			unlike.add("QOS "+q.Name, "Flags=%s is not simulated", flags)
+			unlike.add(scope, "Flags=%s is not simulated", flags)
 		}
 		if text := r["usagefactor"]; text != "" && text != "1.000000" {
 			factor, err := number(text)
@@ -584,7 +619,7 @@ func (s *Site) qos(text []byte) error {
 			}
 			q.UsageFactor = &factor
 		}
-		if err := s.limit(&unlike, "QOS "+q.Name, workload.Scope{QOS: q.Name}, r, qosLimits, otherQOS); err != nil {
+		if err := s.limit(&unlike, scope, r, qosLimits, otherQOS); err != nil {
 			return fmt.Errorf("qos.txt: %w", err)
 		}
 		s.Cluster.Site.QOS = append(s.Cluster.Site.QOS, q)
@@ -599,7 +634,7 @@ func (s *Site) accounts(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("assoc.txt:%w", err)
 	}
-	parents, ofPartitions := 0, 0
+	var parents, ofPartitions []workload.Scope
 	var ofAccounts, ofUsers tally
 	name := func(account string) string {
 		if account == "root" {
@@ -611,27 +646,19 @@ func (s *Site) accounts(text []byte) error {
 		if !strings.EqualFold(r["cluster"], s.Config.Get("ClusterName")) {
 			continue
 		}
-		if r["partition"] != "" {
-			ofPartitions++
-			continue
-		}
 		a := workload.Account{Name: name(r["account"]), Parent: name(r["parentname"]), User: r["user"]}
-		unlike, of, limits, others := &ofAccounts, "account "+r["account"], assocLimits[:2], otherGroup
+		scope := workload.Scope{Account: r["account"], User: a.User, Partition: r["partition"]}
+		unlike, limits, others := &ofAccounts, assocLimits[:2], otherGroup
 		if a.User != "" {
 			a.Parent = ""
-			unlike, of, limits, others = &ofUsers, "user "+a.User+" of "+of, assocLimits, otherAssoc
+			unlike, limits, others = &ofUsers, assocLimits, otherAssoc
 		}
-		if a.Name == "" { // no scope is the whole cluster
-			for _, c := range limits {
-				if v := r[strings.ToLower(c.name)]; v != "" && s.enforcesLimits() {
-					unlike.add(of, "%s=%s is not simulated, and jobs that it holds back start", c.name, v)
-				}
-			}
-		} else {
-			scope := workload.Scope{Account: a.Name, User: a.User}
-			if err := s.limit(unlike, of, scope, r, limits, others); err != nil {
-				return fmt.Errorf("assoc.txt: %w", err)
-			}
+		if err := s.limit(unlike, scope, r, limits, others); err != nil {
+			return fmt.Errorf("assoc.txt: %w", err)
+		}
+		if scope.Partition != "" {
+			ofPartitions = append(ofPartitions, scope)
+			continue
 		}
 		if a.Name == "" && a.User == "" {
 			continue
@@ -641,17 +668,17 @@ func (s *Site) accounts(text []byte) error {
 				return fmt.Errorf("assoc.txt: account %s, user %q: Share: %w", a.Name, a.User, err)
 			}
 			a.Shares = 1
-			parents++
+			parents = append(parents, scope)
 		}
 		s.Cluster.Site.Accounts = append(s.Cluster.Site.Accounts, a)
 	}
 	s.noteAll("accounts", &ofAccounts)
 	s.noteAll("users", &ofUsers)
-	if ofPartitions > 0 {
-		s.note("%d associations are of one partition, and are not simulated", ofPartitions)
+	if n := len(ofPartitions); n > 0 {
+		s.noteOn(s.of(ofPartitions), "%d associations are of one partition: their shares are not simulated", n)
 	}
-	if parents > 0 {
-		s.note("%d associations have Fairshare=parent, which is not simulated: they have a share of 1", parents)
+	if n := len(parents); n > 0 {
+		s.noteOn(s.of(parents), "%d associations have Fairshare=parent, which is not simulated: they have a share of 1", n)
 	}
 	return nil
 }

@@ -356,7 +356,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimitsOfRoot: limits of the root association, and associations of a partition, are noted.
+// TestLimitsOfRoot: limits of the root association, and of associations of a partition, are read; shares of the latter
+// are noted.
 func TestLimitsOfRoot(t *testing.T) {
 	s := shown(t)
 	s.Associations = []byte("Cluster|Account|ParentName|User|Partition|Share|GrpTRES|MaxJobs\n" +
@@ -365,14 +366,43 @@ func TestLimitsOfRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := site.Cluster.Site.Limits; len(got) != 0 {
-		t.Errorf("limits %v", got)
+	const want = "[{{ root   } gpus 7 0 0} {{ root root  } jobs 5 0 0} {{ a x p } gpus 1 0 0}]"
+	if got := fmt.Sprint(site.Cluster.Site.Limits); got != want {
+		t.Errorf("limits %v, want %v", got, want)
 	}
-	notes := strings.Join(site.Notes, "\n")
-	for _, want := range []string{"account root: GrpTRES=gres/gpu=7 is not", "user root of account root: MaxJobs=5 is not",
-		"1 associations are of one partition"} {
+	if notes := strings.Join(site.Notes, "\n"); !strings.Contains(notes, "1 associations are of one partition: their shares") ||
+		strings.Contains(notes, "gres/gpu") {
+		t.Error(notes)
+	}
+}
+
+// TestWeigh: notes that concern some jobs have their share of the GPU-hours.
+func TestWeigh(t *testing.T) {
+	s := shown(t)
+	s.Partitions = []byte(strings.Replace(string(s.Partitions), "MaxNodes=UNLIMITED", "MaxNodes=2", 1)) // of train
+	s.QOS = []byte("Name|Priority|MaxWall\nnormal|50|\nlow|0|1-00:00:00\n")
+	s.Associations = []byte("Cluster|Account|ParentName|User|Partition|Share|MaxSubmit|GrpSubmit\n" +
+		"emulated|a|root|||1||9\nemulated|b|a|||1||\nemulated|b||x||1|7|\nemulated|b||y||parent||\n")
+	site, err := s.Site()
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := func(gpus, hours int, user, account, part, qos string) workload.Job {
+		return workload.Job{GPUs: workload.GPUs(gpus), Duration: time.Duration(hours) * time.Hour, User: user,
+			Tenant: account, Requested: workload.Request{Partition: part, QOS: qos}.Shared()}
+	}
+	waits := job(100, 100, "x", "b", "train", "low")
+	waits.Status = workload.Pending
+	site.Weigh([]workload.Job{job(2, 10, "x", "b", "train", "normal"), job(1, 20, "y", "b", "other", "low"),
+		job(4, 10, "x", "c", "other", "normal"), waits}) // 20, 20 and 40 of 80
+	notes := strings.Join(site.Notes, "\n") + "\n"
+	for _, want := range []string{"MaxNodes=2 is not simulated (25 % of GPU-hours)\n",
+		"QOS low: MaxWall=1-00:00:00 is not simulated (25 % of GPU-hours)\n",
+		"account a: GrpSubmit=9 is not simulated (50 % of GPU-hours)\n",
+		"user x of account b: MaxSubmit=7 is not simulated (25 % of GPU-hours)\n",
+		"Fairshare=parent, which is not simulated: they have a share of 1 (25 % of GPU-hours)\n"} {
 		if !strings.Contains(notes, want) {
-			t.Errorf("%q is not noted: %s", want, notes)
+			t.Errorf("lacks %q: %s", want, notes)
 		}
 	}
 }

@@ -455,6 +455,7 @@ type slurmInitOptions struct {
 	out     string
 	id      string
 	zone    string
+	trace   string
 	tuneQOS []string
 	json    bool
 }
@@ -503,6 +504,8 @@ takes the folder. See docs/slurm.md.`,
 	fl.StringVarP(&o.out, "out", "o", ".", "folder for the files")
 	fl.StringVar(&o.id, "id", "", "(default: the name of the cluster)")
 	fl.StringVar(&o.zone, "timezone", "", "")
+	fl.StringVar(&o.trace, "trace", "", "jobs of sacct: notes have the share of GPU-hours that they concern (default: sacct.psv "+
+		"of --saved)")
 	fl.StringSliceVar(&o.tuneQOS, "tune-qos", nil,
 		"QOS whose priorities may be tuned, or all; they count for all clusters of the slurmdbd (default: none)")
 	fl.BoolVar(&o.json, "json", false, "")
@@ -516,7 +519,8 @@ type slurmInit struct {
 }
 
 // siteOptions are the flags of slurm init by the options that they set.
-var siteOptions = map[string]string{"Saved": "--saved", "Conf": "--slurm-conf", "TuneQOS": "--tune-qos", "Out": "--out"}
+var siteOptions = map[string]string{"Saved": "--saved", "Conf": "--slurm-conf", "TuneQOS": "--tune-qos", "Out": "--out",
+	"Trace": "--trace"}
 
 func (o *slurmInitOptions) run(ctx context.Context) (_ *slurmInit, err error) {
 	defer func() {
@@ -530,7 +534,8 @@ func (o *slurmInitOptions) run(ctx context.Context) (_ *slurmInit, err error) {
 	if err := cli.NeedsPath(o.out, "--out", "a folder"); err != nil {
 		return nil, err
 	}
-	options := site.Options{Saved: o.saved, Conf: o.conf, Include: o.include, ID: o.id, TuneQOS: o.tuneQOS}
+	options := site.Options{Saved: o.saved, Conf: o.conf, Include: o.include, ID: o.id, TuneQOS: o.tuneQOS,
+		Trace: o.trace}
 	if o.zone != "" {
 		if options.Zone, err = trace.ParseZone(o.zone); err != nil {
 			return nil, cli.Usage(fmt.Errorf("--timezone: %w", err))
