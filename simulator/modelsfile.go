@@ -3,6 +3,7 @@ package simulator
 import (
 	"bytes"
 	"cmp"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -112,48 +113,28 @@ type ScalingCurve struct {
 	Speed []float64 `json:"speed"`
 }
 
-// DefaultModelSpec has restart costs by GPU count as TitanSched charges them; skews from the tensor sizes in the
-// Tiresias simulator; slowdowns rounded from the Pollux and Sia placement measurements (low-skew convolutional
-// networks 1.1, communication-heavy ones 2.0); loads and the speeds of pairs as Gavel measured them. Weights give three
-// in ten jobs to the communication-heavy classes; no public trace has the true share.
+// v100 is the default models. Restarts cost by GPU count as TitanSched charges them; skews are from the tensor sizes in
+// the Tiresias simulator; slowdowns are rounded from the Pollux and Sia placement measurements (low-skew convolutional
+// networks 1.1, communication-heavy ones 2.0). Weights give three in ten jobs to the communication-heavy classes; no
+// public trace has the true share. Loads and the speeds of pairs are as Gavel measured them on V100s (MIT license:
+// gavel_LICENSE), without utilisation and memory; scores are by scoreLoads, and all weigh the same when drawn.
 //
 // Throughput is the mean over models of the median over batch sizes, with the batch growing along and as few nodes as
 // the GPUs need, from the measurements published with AdaptDL for Pollux (Apache License 2.0): cifar10 (ResNet-18),
 // imagenet (ResNet-50) and deepspeech2 scale well, bert, yolov3 and ncf badly. Between 4 and 16 GPUs the line is
 // straight: the dip that was measured there is the boundary between that cluster's nodes of four, which is for
 // placement to model.
+//
+//go:embed v100.json
+var v100 []byte
+
+// DefaultModelSpec returns the default models, all sections of them.
 func DefaultModelSpec() *ModelSpec {
-	classes := &ClassSpec{Source: "skews: tensor sizes in the Tiresias simulator; slowdowns: rounded from the " +
-		"Pollux and Sia placement measurements, on T4 GPUs with 50 Gb/s Ethernet (ethernet), RTX 2080 Ti GPUs, " +
-		"eight per " +
-		"node (pcie), and A100 GPUs with NVLink (nvlink); utilisation and weights: assumed"}
-	for _, c := range []ModelClass{
-		{Name: "vgg19", Skew: .717, Slowdown: 2, Weight: 8}, {Name: "vgg16", Skew: .744, Slowdown: 2, Weight: 8},
-		{Name: "vgg11", Skew: .774, Slowdown: 2, Weight: 7}, {Name: "alexnet", Skew: .611, Slowdown: 2, Weight: 7},
-		{Name: "resnet152", Skew: .060, Slowdown: 1.1, Weight: 14},
-		{Name: "resnet101", Skew: .075, Slowdown: 1.1, Weight: 14},
-		{Name: "resnet50", Skew: .112, Slowdown: 1.1, Weight: 14},
-		{Name: "inception4", Skew: .044, Slowdown: 1.1, Weight: 14},
-		{Name: "inception3", Skew: .138, Slowdown: 1.1, Weight: 14},
-	} {
-		c.Util, c.On = .75, map[string]float64{"ethernet": 1.1, "pcie": 1.02, "nvlink": 1}
-		if c.Slowdown >= communicationHeavy {
-			c.On = map[string]float64{"ethernet": 2, "pcie": 1.1, "nvlink": 1}
-		}
-		classes.List = append(classes.List, c)
+	spec := &ModelSpec{}
+	if err := json.Unmarshal(v100, spec); err != nil {
+		panic("simulator: v100.json: " + err.Error())
 	}
-	loads, speeds := gavelLoads()
-	return &ModelSpec{
-		Restart: &RestartSpec{
-			Source: "TitanSched", Steps: []RestartStep{{1, 18}, {2, 22}, {3, 29}, {8, 46}}, Proportional: true},
-		Classes: classes,
-		Pairs:   &PairSpec{Source: "Gavel (Narayanan et al., OSDI 2020), single V100s", Loads: loads, Speeds: speeds},
-		Scaling: &ScalingSpec{
-			Source: "AdaptDL's measurements for Pollux (Qiao et al., OSDI 2021), T4 GPUs, 50 Gb/s Ethernet",
-			Curves: []ScalingCurve{
-				{"scales_well", []float64{1, 2, 3, 4, 16}, []float64{1, 1.89, 2.70, 3.63, 10.89}},
-				{"scales_badly", []float64{1, 2, 3, 4, 16}, []float64{1, 1.79, 2.47, 3.10, 5.37}}}},
-	}
+	return spec
 }
 
 // Complete is the spec with the default for each section that is missing.

@@ -2,8 +2,6 @@ package simulator
 
 import (
 	_ "embed"
-	"strconv"
-	"strings"
 )
 
 // Load describes a job's effect on another on the same GPUs.
@@ -35,41 +33,9 @@ func hinge(a, b float64) (float64, float64) {
 	return v, v
 }
 
-// gavelTable is the speeds of pairs on a V100. Its head names the source; its
-// licence is in gavel_LICENSE.
-//
-//go:embed gavel_v100_pairs.csv
-var gavelTable string
-
-// gavelLoads are the loads of the table and the speeds of a row's beside a
-// column's. Utilisation and memory are not in it. A score is by the mean of the
-// speeds of all its pairs that fit, both sides: from .70 it is light, from .65
-// medium. (Lucid's own bounds, .95 and .85, are for pairs measured on a later
-// GPU; by them nearly all of these are heavy.) All weigh the same when drawn: no
-// public trace names the models of its jobs.
-func gavelLoads() ([]ModelLoad, [][]float64) {
-	var loads []ModelLoad
-	var speeds [][]float64
-	for line := range strings.Lines(gavelTable) {
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		name, rest, _ := strings.Cut(strings.TrimSpace(line), ",")
-		var row []float64
-		for field := range strings.SplitSeq(rest, ",") {
-			v, err := strconv.ParseFloat(field, 64)
-			if err != nil {
-				panic("simulator: gavel_v100_pairs.csv: " + err.Error())
-			}
-			row = append(row, v)
-		}
-		loads, speeds = append(loads, ModelLoad{Name: name, Weight: 1}), append(speeds, row)
-	}
-	scoreLoads(loads, speeds)
-	return loads, speeds
-}
-
-// scoreLoads scores loads by the speeds of their pairs.
+// scoreLoads scores loads by the mean of the speeds of all their pairs that fit, both sides: from .70 a load is light,
+// from .65 medium. (Lucid's own bounds, .95 and .85, are for pairs measured on a later GPU; by them nearly all loads of
+// a V100 are heavy.)
 func scoreLoads(loads []ModelLoad, speeds [][]float64) {
 	for i := range loads {
 		sum, n := 0.0, 0.0

@@ -1,9 +1,15 @@
 package simulator
 
 import (
+	"bytes"
+	"encoding/csv"
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -155,5 +161,36 @@ func TestMeasuredPairs(t *testing.T) {
 			!strings.Contains(err.Error(), what) {
 			t.Errorf("%q: %v, want %s", x, err, what)
 		}
+	}
+}
+
+// TestV100Pairs: the default set has the loads and speeds of Gavel's table.
+func TestV100Pairs(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "gavel_v100_pairs.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := csv.NewReader(bytes.NewReader(text))
+	in.Comment = '#'
+	rows, err := in.ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var loads []ModelLoad
+	var speeds [][]float64
+	for _, fields := range rows {
+		var row []float64
+		for _, field := range fields[1:] {
+			v, err := strconv.ParseFloat(field, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row = append(row, v)
+		}
+		loads, speeds = append(loads, ModelLoad{Name: fields[0], Weight: 1}), append(speeds, row)
+	}
+	scoreLoads(loads, speeds)
+	if got := DefaultModelSpec().Pairs; !reflect.DeepEqual(got.Loads, loads) || !reflect.DeepEqual(got.Speeds, speeds) {
+		t.Errorf("%+v\nmeasured %+v\n%v", got, loads, speeds)
 	}
 }
