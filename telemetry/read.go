@@ -474,16 +474,6 @@ func formatFor(head []byte, name string) (*Format, error) {
 		lines.Excerpt(lines.Header(head)), strings.Join(headers, ""))
 }
 
-// FormatOf names the format of a text by its beginning, which has a whole line at least. A text that is read with
-// Options.Format is read as it comes: it may still grow.
-func FormatOf(head []byte) (string, error) {
-	f, err := formatFor(head, "")
-	if err != nil {
-		return "", err
-	}
-	return f.Name, nil
-}
-
 // header reads the first line that is neither empty nor a comment, cut into fields.
 func (in *input) header() ([]string, error) {
 	for {

@@ -193,6 +193,5 @@ var covered = map[string]bool{"scheduler config watch": true, "scheduler config 
 	"scheduler findings show":     true, "scheduler findings ack": true, "scheduler findings snooze": true,
 	"scheduler findings false-positive": true, // waste.TestFindingsInTheService
 	"scheduler workload generate":       true, // prints the message of workload get
-	"patterns watch":                    true, // waste.TestPatternsWatch
 	"scheduler conformance":             true, // adapters.TestConformance
 }

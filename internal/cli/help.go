@@ -137,7 +137,7 @@ var flagGroups = []struct {
 		"job-count", "load", "max-duration", "start", "vc", "data", "graph", "base", "a", "b", "job", "history-from",
 		"curves", "test-curves", "prevalence", "varied", "waste", "seed", "labels", "workload", "ended", "future",
 		"at-row", "group", "tiers", "most-windows"}},
-	{"Telemetry", []string{"telemetry", "events", "queue", "iterations", "pods", "messages", "guardrails", "period",
+	{"Telemetry", []string{"telemetry", "queue", "iterations", "pods", "messages", "guardrails", "period",
 		"node", "gpu", "resolution", "pid-map", "scrape", "single", "pairs", "metrics", "match", "header-file",
 		"step", "scrape-time", "buffer", "rounds"}},
 	{"Rules", []string{"rules", "rule", "entity", "state", "min-confidence", "price", "detected"}},

@@ -16,8 +16,6 @@ var patternsMutants = []mutant{
 		"TestGaps"},
 	{"one record brings all to its time", "patterns/feed/feed.go", "if at > f.newest+leap {", "if !ON && at > f.newest+leap {",
 		"", "TestLeap"},
-	{"the end of a replaced file is lost", "patterns/feed/follow.go", "\t\t\tg.replaced = true",
-		"\t\t\tif ON {\n\t\t\t\treturn 0, io.EOF\n\t\t\t}\n\t\t\tg.replaced = true", "", "TestRotatedWhileRead"},
 
 	{"a worker at the factor is slow", "patterns/detect_straggler.go", "v > x.factor*median;",
 		"v > x.factor*median || ON && v == x.factor*median;", "", "TestStragglerBoundary"},

@@ -1,5 +1,5 @@
 // Package feed puts the records of a scan into order of time: the only place with a rule for late records. A Feed
-// orders one stream, Files merges recorded streams, and a Merger inputs that still grow.
+// orders one stream, and Files merges recorded ones.
 package feed
 
 import (

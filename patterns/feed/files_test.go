@@ -1,7 +1,6 @@
 package feed
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -102,84 +101,6 @@ func TestMergeIsASort(t *testing.T) {
 	})
 }
 
-// follows returns a reader of an input that sends a line at each instant that it reads.
-func follows(job string) func(io.Reader, Send) error {
-	return func(r io.Reader, send Send) error {
-		for {
-			var at int
-			if _, err := fmt.Fscanln(r, &at); err == io.EOF {
-				return nil
-			} else if err != nil {
-				return err
-			}
-			if err := send(time.Duration(at), line(time.Duration(at), job)); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// TestMerger: the records of files that grow and of the standard input come in order of time, and following ends with
-// the context.
-func TestMerger(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{"a": "1\n4\n6\n", "b": "2\n5\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	m := NewMerger(ctx, strings.NewReader("3\n7\n"))
-	m.Follow(filepath.Join(dir, "a"), follows("a"))
-	m.Follow(filepath.Join(dir, "b"), follows("b"))
-	m.Follow("-", follows("in"))
-	var got []string
-	err := m.Run(func(r patterns.Record) error {
-		if got = append(got, fmt.Sprintf("%s%d", r.Message.Job, r.Message.Time)); len(got) == 7 {
-			stop()
-		}
-		return nil
-	})
-	if !errors.Is(err, context.Canceled) || strings.Join(got, " ") != "a1 b2 in3 a4 b5 a6 in7" {
-		t.Errorf("%q, %v", got, err)
-	}
-}
-
-// TestMergerEnds: standard input alone ends a run; an input that cannot be read, and a receiver's error, fail it.
-func TestMergerEnds(t *testing.T) {
-	for _, c := range []struct {
-		name, text, file string
-		most             int
-		want             int
-		failed           string
-	}{
-		{"standard input", "1\n2\n", "", 9, 2, ""},
-		{"a line with a fault", "1\nx\n", "", 9, 1, "expected integer"},
-		{"no such file", "", "missing", 9, 0, "missing: no such file"},
-		{"refused", "1\n2\n", "", 1, 1, io.ErrShortWrite.Error()},
-	} {
-		ctx, stop := context.WithCancel(t.Context())
-		m := NewMerger(ctx, strings.NewReader(c.text))
-		m.Follow("-", follows("in"))
-		if c.file != "" {
-			m.Follow(filepath.Join(t.TempDir(), c.file), follows("f"))
-		}
-		n := 0
-		err := m.Run(func(patterns.Record) error {
-			if n == c.most {
-				return io.ErrShortWrite
-			}
-			n++
-			return nil
-		})
-		if n != c.want || (err == nil) != (c.failed == "") || err != nil && !strings.Contains(err.Error(), c.failed) {
-			t.Errorf("%s: %d records, %v; want %d, %q", c.name, n, err, c.want, c.failed)
-		}
-		stop()
-	}
-}
-
 // TestFileIsNamed: a file that cannot be read is named.
 func TestFileIsNamed(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing.csv")
@@ -191,45 +112,6 @@ func TestFileIsNamed(t *testing.T) {
 	if _, err := f.Send(t.Context(), x.Feed, time.Time{}); !errors.Is(err, os.ErrNotExist) ||
 		!strings.Contains(err.Error(), missing) {
 		t.Errorf("Send: %v", err)
-	}
-}
-
-// rotated is a file that grows and is replaced by another one after a look at its end.
-type rotated struct {
-	*os.File
-	path string
-	text string // that is still to come, empty once it has
-}
-
-func (r *rotated) Read(p []byte) (int, error) {
-	n, err := r.File.Read(p)
-	if n == 0 && r.text != "" {
-		text := r.text
-		r.text = ""
-		f, _ := os.OpenFile(r.path, os.O_APPEND|os.O_WRONLY, 0)
-		f.WriteString(text)
-		f.Close()
-		os.Rename(r.path, r.path+".1")
-		os.WriteFile(r.path, []byte("new\n"), 0o600)
-	}
-	return n, err
-}
-
-// TestRotatedWhileRead: lines that come between a look at the end of a file and its replacement are read.
-func TestRotatedWhileRead(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(path, []byte("one\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	got, err := io.ReadAll(&growing{ctx: t.Context(), path: path, tail: &tail{},
-		file: &rotated{File: file, path: path, text: "two\nthree\n"}})
-	if err != nil || string(got) != "one\ntwo\nthree\n" {
-		t.Errorf("read %q, %v", got, err)
 	}
 }
 

@@ -276,16 +276,6 @@ func sinceEpoch(field string, t *time.Time) (time.Duration, error) {
 	return time.Duration(t.UnixNano()), nil
 }
 
-// ParseEvent reads an event of the service's API from a line of JSON, as EventWriter writes it. Its times are since
-// the Unix epoch.
-func ParseEvent(line []byte) (workload.Event, error) {
-	var x eventLine
-	if err := json.Unmarshal(line, &x); err != nil {
-		return workload.Event{}, fmt.Errorf("is not an event of the API in JSON: %w", err)
-	}
-	return x.event()
-}
-
 func shares(list []eventNodeGPUs) (out []workload.NodeShare) {
 	for _, x := range list {
 		out = append(out, workload.NodeShare{Node: x.Node, GPUs: x.GPUs, Indexes: workload.Indexes(x.Indexes)})

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -105,8 +106,17 @@ func TestWriteAppliedEvents(t *testing.T) {
 	}
 }
 
+// eventOf reads an event from a line of a log.
+func eventOf(line []byte) (workload.Event, error) {
+	var x eventLine
+	if err := json.Unmarshal(line, &x); err != nil {
+		return workload.Event{}, fmt.Errorf("JSON: %w", err)
+	}
+	return x.event()
+}
+
 // An event is the same after it was written and read.
-func TestParseEvent(t *testing.T) {
+func TestEventOf(t *testing.T) {
 	zero := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := time.Duration(zero.UnixNano())
 	job := workload.Job{ID: "a", User: "u", Tenant: "t", Key: "k", GPUs: 2000}
@@ -136,7 +146,7 @@ func TestParseEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.Time += at
-		if got, err := ParseEvent(b.Bytes()); err != nil || !reflect.DeepEqual(got, e) {
+		if got, err := eventOf(b.Bytes()); err != nil || !reflect.DeepEqual(got, e) {
 			t.Errorf("%s is read as %+v, %v", b.Bytes(), got, err)
 		}
 	}
@@ -146,7 +156,7 @@ func TestParseEvent(t *testing.T) {
 		`{"eventId":"1","kind":"STARTED","schedulerTime":"2026-01-01T00:00:00Z","job":{"jobId":"a"},` +
 			`"placement":[{"nodeId":"n","gpus":0}]}`: "placement[0].gpus: 0 is not",
 	} {
-		if _, err := ParseEvent([]byte(line)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := eventOf([]byte(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", line, err, want)
 		}
 	}

@@ -23,7 +23,7 @@ GPU-hours it wastes, and what to do. docs/patterns.md describes rules and stream
 		Example: `  autosched patterns rules
   autosched patterns scan --trace sample --nodes 20 --gpus-per-node 8`,
 	}
-	cmd.AddCommand(newPatternsRulesCmd(), newPatternsLintCmd(), newPatternsScanCmd(), newPatternsWatchCmd())
+	cmd.AddCommand(newPatternsRulesCmd(), newPatternsLintCmd(), newPatternsScanCmd())
 	return cmd
 }
 

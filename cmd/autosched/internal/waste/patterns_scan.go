@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/cli"
@@ -85,7 +84,8 @@ inferred from the state of the cluster once a minute.`,
 	o.read.Add(cmd)
 	fl.StringVar(&o.messages, "messages", "",
 		"CSV file of lines of logs and reasons of ends, with the columns time,job,node,source,message")
-	o.guardrailFlag(fl)
+	fl.StringVar(&o.guardrails, "guardrails", "",
+		"CSV file of what configurations must not worsen, with the columns "+patterns.GuardrailColumns)
 	fl.StringVar(&o.labels, "labels", "", "CSV file of job_id,label: labels that rules name, such as interactive and hoard-ok")
 	cli.ClusterFlags(cmd, &o.cluster)
 	fl.StringVar(&o.described, "cluster", "", "")
@@ -98,11 +98,6 @@ inferred from the state of the cluster once a minute.`,
 	fl.StringVar(&o.jobs, "jobs-out", "", "")
 	fl.BoolVar(&o.json, "json", false, "")
 	return cmd
-}
-
-func (o *patternsScanOptions) guardrailFlag(fl *pflag.FlagSet) {
-	fl.StringVar(&o.guardrails, "guardrails", "",
-		"CSV file of what configurations must not worsen, with the columns "+patterns.GuardrailColumns)
 }
 
 func (o *patternsScanOptions) check() error {
