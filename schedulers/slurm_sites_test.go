@@ -86,7 +86,8 @@ func TestSlurmSites(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					waits, errors, leaves = append(waits, m.MeanWait), append(errors, m.MeanError), append(leaves, m.Leaves)
+					waits, errors = append(waits, m.MeanWait), append(errors, m.MeanError)
+					leaves = append(leaves, m.Leaves)
 				}
 				return recorded.Median(waits), recorded.Median(errors), recorded.Median(leaves)
 			}
@@ -94,7 +95,8 @@ func TestSlurmSites(t *testing.T) {
 			if feature == "excl" { // as jobs wait, before AllocTRES has what they get
 				run.Requested("whole")
 				if asked, _, _ := mean(); math.Abs(asked-with) > 1 {
-					t.Errorf("the mean wait of jobs as wide as they ask is %.1f s, of allocated ones %.1f s", asked, with)
+					t.Errorf("the mean wait of jobs as wide as they ask is %.1f s, of allocated ones %.1f s", asked,
+						with)
 				}
 			}
 			without[feature](run, &settings)
@@ -107,11 +109,11 @@ func TestSlurmSites(t *testing.T) {
 			}
 			if feature == "topo" { // which wide job comes first is by chance: placement is what it changes
 				was, wasPlain := run.Leaves(&site), plain.Leaves(&site)
-				t.Logf("leaf switches of a wide job recorded: %.2f, and %.2f without; simulated %.2f and %.2f", was, wasPlain,
-					leaves, scattered)
+				t.Logf("leaf switches of a wide job recorded: %.2f, and %.2f without; simulated %.2f and %.2f", was,
+					wasPlain, leaves, scattered)
 				if math.Abs(leaves-was) > .2*was || math.Abs(scattered-wasPlain) > .2*wasPlain || leaves >= scattered {
-					t.Errorf("wide jobs have %.2f and %.2f leaf switches, they had %.2f and %.2f", leaves, scattered, was,
-						wasPlain)
+					t.Errorf("wide jobs have %.2f and %.2f leaf switches, they had %.2f and %.2f", leaves, scattered,
+						was, wasPlain)
 				}
 				return
 			}
@@ -148,8 +150,8 @@ func TestSlurm2411(t *testing.T) {
 		t.Logf("%s: recorded %.1f s, by 22.05 %.1f s; simulated %.1f s; median error of a start %.1f s", conf, was,
 			before.MeanWait(), wait, median)
 		if math.Abs(wait-was) > max(2, .2*was) || median > 4 {
-			t.Errorf("%s: the mean wait is %.1f s, it was %.1f s; the median error of a start is %.1f s", conf, wait, was,
-				median)
+			t.Errorf("%s: the mean wait is %.1f s, it was %.1f s; the median error of a start is %.1f s", conf, wait,
+				was, median)
 		}
 	}
 }

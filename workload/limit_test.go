@@ -30,7 +30,8 @@ func TestLimit(t *testing.T) {
 		x := l
 		change(&x)
 		site := workload.Site{Limits: []workload.Limit{x}}
-		if err := site.Validate(); (err == nil) != (field == "") || err != nil && !strings.Contains(err.Error(), field) {
+		err := site.Validate()
+		if (err == nil) != (field == "") || err != nil && !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

@@ -11,8 +11,7 @@ import (
 // addresses counts what FreeAddress returned.
 var addresses atomic.Int64
 
-// FreeAddress returns an address of this machine that nothing listens on, for a program that cannot be told to take
-// any. Its port is below those that systems hand out, and other test binaries look elsewhere.
+// FreeAddress returns an address of this machine that nothing listens on, for a program that needs a number. Its port is below those that systems hand out, and other test binaries look elsewhere.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for {

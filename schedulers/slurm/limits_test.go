@@ -42,8 +42,8 @@ func TestLimits(t *testing.T) {
 		"all of root":     {[]workload.Limit{gpus(8, workload.Scope{Account: "root"})}, "", "1100"},
 		"user there":      {[]workload.Limit{jobs(1, workload.Scope{Account: "a", User: "x", Partition: "all"})}, "", "1011"},
 		"user elsewhere":  {[]workload.Limit{jobs(1, workload.Scope{Account: "a", User: "x", Partition: "p"})}, "", "1111"},
-		"user there, not elsewhere": {[]workload.Limit{jobs(9, workload.Scope{Account: "a", User: "x", Partition: "all"}),
-			jobs(1, workload.Scope{Account: "a", User: "x"})}, "", "1111"},
+		"user there, not elsewhere": {[]workload.Limit{
+			jobs(9, workload.Scope{Account: "a", User: "x", Partition: "all"}), jobs(1, workload.Scope{Account: "a", User: "x"})}, "", "1111"},
 		"too wide": {[]workload.Limit{gpus(3, qos(""))}, "", "0001"},
 	} {
 		cluster := workload.Uniform(4, 8)

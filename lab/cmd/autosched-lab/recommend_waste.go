@@ -15,7 +15,8 @@ import (
 // then ask for, and the actions against it: jobs that idle after their work and are cancelled
 // after two hours of that, jobs that ask for twice the GPUs they use and lose the unused ones an hour
 // after their start, and keys that crash and are held after three failures.
-func wasting(jobs []workload.Job, from, to time.Duration, gpus int, share float64, seed uint64) (*recommend.Window, error) {
+func wasting(jobs []workload.Job, from, to time.Duration, gpus int, share float64, seed uint64) (
+	*recommend.Window, error) {
 	if !(share >= 0 && share < 1) {
 		return nil, fmt.Errorf("--waste: %g is not from 0 to below 1", share)
 	}

@@ -678,7 +678,8 @@ func (s *Site) accounts(text []byte) error {
 		s.noteOn(s.of(ofPartitions), "%d associations are of one partition: their shares are not simulated", n)
 	}
 	if n := len(parents); n > 0 {
-		s.noteOn(s.of(parents), "%d associations have Fairshare=parent, which is not simulated: they have a share of 1", n)
+		s.noteOn(s.of(parents),
+			"%d associations have Fairshare=parent, which is not simulated: they have a share of 1", n)
 	}
 	return nil
 }
