@@ -11,7 +11,8 @@ import (
 // addresses counts what FreeAddress returned.
 var addresses atomic.Int64
 
-// FreeAddress returns an address of this machine that nothing listens on, for a program that needs a number. Its port is below those that systems hand out, and other test binaries look elsewhere.
+// FreeAddress returns an address of this machine that nothing listens on, for a program that needs a number. Its port
+// is below those that systems hand out, and other test binaries look elsewhere.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for {
