@@ -82,7 +82,7 @@ demo: build ## Say whether to change a site's settings, evaluate tuning on two t
 
 # Draws of each property, and the numbers of kills and damages: `make long` takes more of all.
 .PHONY: test
-test: export RAPID_CHECKS ?= 40
+test: export RAPID_CHECKS ?= 25
 test: ## Run every test.
 	$(GO) test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST_PACKAGES)
 
