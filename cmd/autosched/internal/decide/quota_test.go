@@ -108,9 +108,9 @@ func TestTuneAndEvaluateWithQuotas(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	for _, args := range [][]string{
-		{"tune", "--at", "2017-10-10T12:00:00Z", "--budget", "6"},
-		{"evaluate", "--from", "2017-10-10T00:00:00Z", "--to", "2017-10-10T04:00:00Z", "--methods", "preset,autosched",
-			"--budget", "4"},
+		{"tune", "--at", "2017-10-10T12:00:00Z", "--futures", "1", "--budget", "3"},
+		{"evaluate", "--from", "2017-10-10T00:00:00Z", "--to", "2017-10-10T02:00:00Z", "--methods", "preset,autosched",
+			"--futures", "1", "--budget", "3"},
 	} {
 		run := func(more ...string) (int, string, string) {
 			return clitest.Run(append(append(args, "--trace", "sample", "--nodes", "20", "--gpus-per-node", "8", "--json"),
