@@ -295,6 +295,38 @@ func TestProgressOfAQuestion(t *testing.T) {
 	}
 }
 
+// TestReplaysOfATapeAreShared: a tape gives the same replays to clusters of any size, in any order, as a new one does,
+// and one workload to all that fit every job.
+func TestReplaysOfATapeAreShared(t *testing.T) {
+	h := RecordedOf(daysOf(t, 12), 12*day)
+	shared := h.tape(1)
+	var first Scenario
+	for n, nodes := range [...]float64{2, 3, .5, 1} { // half a node does not fit all
+		for _, st := range h.stretches() {
+			for k := range replays {
+				fits := func(j *workload.Job) bool { return j.GPUs.Count() <= 8*nodes }
+				got, err := shared.replay(st, fits, k)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := h.tape(1).replay(st, fits, k)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.Arrivals.Digest() != want.Arrivals.Digest() || got.Past.Digest() != want.Past.Digest() ||
+					got.CountFrom != want.CountFrom || got.Warmup != want.Warmup {
+					t.Errorf("%v nodes, %v, replay %d: a shared tape differs from a new one", nodes, st, k)
+				}
+				if n == 0 && first.Arrivals == nil {
+					first = got
+				} else if n == 3 && k == 0 && st == h.stretches()[0] && got.Arrivals != first.Arrivals {
+					t.Error("the jobs of a replay are made twice")
+				}
+			}
+		}
+	}
+}
+
 // TestGainOfAnAnswer: it is the mean of the logarithms of the simulated ratios.
 func TestGainOfAnAnswer(t *testing.T) {
 	testshared.Full(t)

@@ -114,10 +114,19 @@ type tape struct {
 	before []durations.Record // as they were known when the present stretch began
 	known  *durations.Outlook // from which the run times of others are drawn
 	seed   uint64
+	pasts  map[time.Duration]*simulator.Past // by the instant at which replays begin
+	whole  map[replayOf]Scenario             // the ones in which every job fits
+}
+
+// replayOf identifies a replay of a tape.
+type replayOf struct {
+	stretch
+	k int
 }
 
 func (h *Recorded) tape(seed uint64) *tape {
-	t := &tape{Recorded: h, before: durations.Known(h.Jobs, h.begun()), seed: seed}
+	t := &tape{Recorded: h, before: durations.Known(h.Jobs, h.begun()), seed: seed,
+		pasts: map[time.Duration]*simulator.Past{}, whole: map[replayOf]Scenario{}}
 	recent := slices.Clone(t.before)
 	recent = slices.DeleteFunc(recent, func(r durations.Record) bool { return r.Submit < h.begun()-Memory })
 	for i := range recent {
@@ -157,7 +166,10 @@ func (t *tape) draw(r *durations.Record, k int) time.Duration {
 // replay is the jobs of a stretch that fit, submitted up to replayJitter later, with probes. It begins with an empty
 // cluster, warming before the stretch.
 func (t *tape) replay(s stretch, fits func(*workload.Job) bool, k int) (Scenario, error) {
-	records := t.before
+	if x, ok := t.whole[replayOf{s, k}]; ok && allFit(x.Arrivals.Jobs(), fits) {
+		return x, nil
+	}
+	records, all := t.before, true
 	if s.to > t.begun() {
 		records = t.Jobs
 	}
@@ -171,6 +183,7 @@ func (t *tape) replay(s stretch, fits func(*workload.Job) bool, k int) (Scenario
 		}
 		later := time.Duration(draw.Int64N(int64(replayJitter))) // also if it does not fit: it fits a larger cluster
 		if !fits(r.Job) {
+			all = false
 			continue
 		}
 		j := *r.Job
@@ -189,6 +202,27 @@ func (t *tape) replay(s stretch, fits func(*workload.Job) bool, k int) (Scenario
 	if err != nil {
 		return Scenario{}, fmt.Errorf("round: %w", err)
 	}
+	x := Scenario{Arrivals: w, Past: t.past(begin), Warmup: true, CountFrom: s.from}
+	if all {
+		t.whole[replayOf{s, k}] = x
+	}
+	return x, nil
+}
+
+func allFit(jobs []workload.Job, fits func(*workload.Job) bool) bool {
+	for i := range jobs {
+		if !fits(&jobs[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// past is the jobs that policies know when replays begin.
+func (t *tape) past(begin time.Duration) *simulator.Past {
+	if known := t.pasts[begin]; known != nil {
+		return known
+	}
 	var ended []simulator.EndedJob
 	for i := range t.Jobs {
 		if r := &t.Jobs[i]; r.Ended && r.Until <= begin && r.Submit > begin-schooling {
@@ -197,5 +231,6 @@ func (t *tape) replay(s stretch, fits func(*workload.Job) bool, k int) (Scenario
 		}
 	}
 	slices.SortStableFunc(ended, func(a, b simulator.EndedJob) int { return cmp.Compare(a.End, b.End) })
-	return Scenario{Arrivals: w, Past: simulator.NewPast(ended), Warmup: true, CountFrom: s.from}, nil
+	t.pasts[begin] = simulator.NewPast(ended)
+	return t.pasts[begin]
 }
