@@ -94,7 +94,7 @@ var meanings = map[string]string{
 	"trace":         "trace file, or \"sample\" or \"sample-shifts\", synthetic ones that are built in",
 	"until":         "end, such as 2026-11-24T08:00:00Z, in event time, of findings by the service's clock",
 	"validate-only": "check only, store nothing",
-	"wait":          "wait until the scheduler is registered, or the study is no longer active",
+	"wait":          "wait until the scheduler is registered, or the study is paused or over",
 	"workers":       "parallel evaluations (0: one per processor, of the service less one); no result depends on it",
 	"workload":      "workload of the service, as SCHEDULER/WORKLOAD",
 	"objective": "what to minimise: a metric (" + strings.Join(round.Metrics(), ", ") + "; the tenants' only as " +

@@ -334,7 +334,7 @@ func newStudyRunCmd(f *cli.ClientFlags) *cobra.Command {
 		Long: `The service asks for trials itself, and has them measured by an evaluator that its own
 configuration names (serve --evaluators), until the budget is used. A restart of the service
 goes on with it. 'study pause' and 'study cancel' end it; to run a study again replaces the
-evaluator. With --wait, progress is shown until the study is no longer active; Ctrl-C ends
+evaluator. With --wait, progress is shown until the study is paused or over; Ctrl-C ends
 the waiting alone.`,
 		Example: `  autosched study run mine/first --evaluator testbed
   autosched study run mine/first --evaluator testbed --parallel 4 --workload monday --wait
