@@ -75,16 +75,22 @@ var fieldReaders = map[string]uint64{
 	"Trial.same_as":        1,
 }
 
-// siteFields are the limits, preemption and reservations of a site, which replays follow.
-var siteFields = []string{"limits.account", "limits.each", "limits.own", "limits.qos", "limits.resource",
-	"limits.user", "partitions.preempt_mode", "partitions.qos", "qos.preempt_mode", "qos.usage_factor",
-	"reservations.from", "reservations.name", "reservations.nodes.name", "reservations.nodes.number",
-	"reservations.to", "reservations.whole"}
+// clusterFields are the limits, preemption, reservations, weights and switches of a site, which replays follow, by
+// reader version.
+var clusterFields = map[uint64][]string{
+	4: {"site.limits.account", "site.limits.each", "site.limits.own", "site.limits.qos", "site.limits.resource",
+		"site.limits.user", "site.partitions.preempt_mode", "site.partitions.qos", "site.qos.preempt_mode",
+		"site.qos.usage_factor", "site.reservations.from", "site.reservations.name", "site.reservations.nodes.name",
+		"site.reservations.nodes.number", "site.reservations.to", "site.reservations.whole"},
+	5: {"groups.weight", "site.limits.borrow", "site.limits.lend", "site.limits.partition",
+		"site.partitions.exclusive", "site.switches.name", "site.switches.nodes.name", "site.switches.nodes.number", "site.switches.parent"},
+}
 
 func init() {
-	for _, field := range siteFields {
-		for _, record := range []string{"Scheduler", "SchedulerRevision"} {
-			fieldReaders[record+".cluster.site."+field] = 4
+	for version, fields := range clusterFields {
+		for _, field := range fields {
+			fieldReaders["Scheduler.cluster."+field] = version
+			fieldReaders["SchedulerRevision.cluster."+field] = version
 		}
 	}
 }
