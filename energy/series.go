@@ -1,7 +1,6 @@
 package energy
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/autosched/autosched/internal/lines"
 )
 
 // Series is a step function of time: a value holds from its instant until the next one's.
@@ -155,45 +156,6 @@ func ReadIntensities(r io.Reader, name, grid string, zone *time.Location) (*Seri
 	return readSeries(r, name, zone, "g_per_kwh", grid, 0, mostIntensity)
 }
 
-// readRows calls each with the fields of the rows of a CSV, by the columns of its header, which has the ones wanted.
-func readRows(r io.Reader, want []string, each func(row map[string]string) error) error {
-	first, last := want[:len(want)-1], want[len(want)-1]
-	columns := "want the columns " + strings.Join(first, ", ") + " and " + last
-	in := csv.NewReader(r)
-	in.TrimLeadingSpace = true
-	header, err := in.Read()
-	if errors.Is(err, io.EOF) {
-		return errors.New("is empty: " + columns)
-	}
-	if err != nil {
-		return err
-	}
-	for i, h := range header {
-		header[i] = strings.TrimSpace(strings.TrimPrefix(h, "\ufeff"))
-	}
-	if slices.ContainsFunc(want, func(c string) bool { return !slices.Contains(header, c) }) {
-		return errors.New("1: " + columns)
-	}
-	in.ReuseRecord = true
-	row := make(map[string]string, len(header))
-	for {
-		fields, err := in.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for i, c := range header {
-			row[c] = strings.TrimSpace(fields[i])
-		}
-		if err := each(row); err != nil {
-			line, _ := in.FieldPos(0)
-			return fmt.Errorf("%d: %w", line, err)
-		}
-	}
-}
-
 // readSeries reads the rows of a CSV with a header that names ts, a column of values and
 // possibly zone.
 func readSeries(r io.Reader, name string, zone *time.Location, column, grid string, least, most float64) (
@@ -202,7 +164,7 @@ func readSeries(r io.Reader, name string, zone *time.Location, column, grid stri
 	var values []float64
 	var last time.Time
 	zones := map[string]bool{}
-	err := readRows(r, []string{"ts", column}, func(row map[string]string) (err error) {
+	err := lines.Rows(r, []string{"ts", column}, func(row map[string]string) (err error) {
 		z, zoned := row["zone"]
 		if zoned {
 			zones[z] = true

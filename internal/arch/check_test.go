@@ -136,7 +136,7 @@ var layers = []layer{
 	{"patterns", 4, []string{"telemetry", "energy", "workload", "internal"}},
 	{"recommend", 5, []string{"patterns", "replay", "round", "schedulers", "simulator", "space", "workload",
 		"internal"}},
-	{"energy", 3, []string{"telemetry", "simulator", "workload", "internal/atomicfile"}},
+	{"energy", 3, []string{"telemetry", "simulator", "workload", "internal/atomicfile", "internal/lines"}},
 	{"fidelity", 4, []string{"schedulers", "simulator", "space", "workload", "internal"}},
 	{"study", 4, []string{"search", "search/prune", "space"}},
 	{"schedulers/slurm/conf", 3, []string{"schedulers/slurm", "space", "workload", "internal/slurmtext"}},

@@ -66,7 +66,6 @@ var meanings = map[string]string{
 	"poll-interval":   "time between looks at the scheduler",
 	"plot":            "picture to draw, a .png or .svg file, or of most commands a page, .html",
 	"reason":          "why, for people and 'autosched admin audit list'",
-	"request-id":      "makes it safe to send the same request again",
 	"revision":        "revision of the configuration",
 	"round":           "number of a stored round",
 	"rule":            "these rules only",
@@ -138,14 +137,14 @@ var flagGroups = []struct {
 		"curves", "test-curves", "prevalence", "varied", "waste", "seed", "labels", "workload", "ended", "future",
 		"at-row", "group", "tiers", "most-windows"}},
 	{"Telemetry", []string{"telemetry", "queue", "iterations", "pods", "messages", "guardrails", "period",
-		"node", "gpu", "resolution", "pid-map", "scrape", "single", "pairs", "metrics", "match", "header-file",
+		"node", "resolution", "pid-map", "scrape", "single", "pairs", "metrics", "match", "header-file",
 		"step", "scrape-time", "buffer", "rounds"}},
-	{"Rules", []string{"rules", "rule", "entity", "state", "min-confidence", "price", "detected"}},
+	{"Rules", []string{"rules", "rule", "entity", "state", "price", "detected"}},
 	{"Reading", []string{"saved", "format", "columns", "strict", "show", "max-rows", "anonymize", "keep-tenants",
 		"key-file", "shift"}},
 	{"Cluster", []string{"site", "cluster", "nodes", "gpus-per-node", "node-events", "runs", "placement",
 		"interconnect", "models", "quota", "move-quota", "node-group"}},
-	{"Scheduler", []string{"scheduler", "schedulers", "builtin", "space", "display-name", "label", "annotation",
+	{"Scheduler", []string{"scheduler", "schedulers", "builtin", "space", "display-name", "label",
 		"spec", "presets", "row", "preset", "config", "slurm-conf", "tune-qos", "set", "set-at", "recorded-scheduler",
 		"ignore-fidelity", "grid", "round", "estimates", "max-preemptions", "min-run"}},
 	{"Energy", []string{"energy", "power", "prices", "carbon", "carbon-zone", "tariff-timezone", "deferrable",
@@ -162,7 +161,7 @@ var flagGroups = []struct {
 	{"Service", []string{"server", "service", "listen", "operations", "agents", "evaluators", "findings-rounds",
 		"findings-rules", "findings-price", "findings-webhook", "dir", "timeout", "id", "speedup", "instances",
 		"faults", "drain", "poll-after", "deleted", "round-limit", "start-anew", "acknowledge-deadline",
-		"keep-rounds", "retain", "retain-audit", "settings", "check-settings", "new-epoch", "request-id", "validate-only",
+		"keep-rounds", "retain", "retain-audit", "settings", "check-settings", "new-epoch", "validate-only",
 		"etag", "all", "until", "reason", "limit", "mode", "from-revision", "backup", "outcome", "event-time", "wait-time",
 		"energy-file", "valid-days", "filter", "order-by"}},
 	{"Adapter", []string{"instance", "file", "state-dir", "form", "check", "reload", "read-back", "take-over",
@@ -190,8 +189,7 @@ var commonFlags = []string{"trace", "site", "telemetry", "cluster", "nodes", "gp
 	"energy-file", "power", "server", "id", "mode", "reload", "plot", "out", "conf-out", "json", "help", "help-all"}
 
 // connectionFlags are the flags that --help leaves out of any command that calls the service.
-var connectionFlags = []string{"tls-ca", "tls-cert", "tls-key", "token-file", "timeout", "filter", "order-by", "etag",
-	"request-id"}
+var connectionFlags = []string{"tls-ca", "tls-cert", "tls-key", "token-file", "timeout", "filter", "order-by", "etag"}
 
 // manyFlags is the number of flags above which --help lists the common ones alone.
 const manyFlags = 20

@@ -57,7 +57,6 @@ type registerFlags struct {
 	objective    string
 	interval     time.Duration
 	validateOnly bool
-	requestID    string
 }
 
 func newSchedulerRegisterCmd(f *cli.ClientFlags) *cobra.Command {
@@ -146,7 +145,6 @@ func (r *registerFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&r.objective, "objective", "", "")
 	fl.DurationVar(&r.interval, "interval", 0, "")
 	fl.BoolVar(&r.validateOnly, "validate-only", false, "")
-	fl.StringVar(&r.requestID, "request-id", "", "")
 }
 
 // request builds the registration from file and flags.
@@ -245,8 +243,7 @@ func (r *registerFlags) request(cmd *cobra.Command, args []string) (*pb.CreateSc
 	if id == "" {
 		id = spec.SchedulerType
 	}
-	return &pb.CreateSchedulerRequest{Scheduler: s, SchedulerId: id, ValidateOnly: r.validateOnly,
-		RequestId: r.requestID}, nil
+	return &pb.CreateSchedulerRequest{Scheduler: s, SchedulerId: id, ValidateOnly: r.validateOnly}, nil
 }
 
 func newSchedulerGetCmd(f *cli.ClientFlags) *cobra.Command {

@@ -27,7 +27,6 @@ import (
 type updateFlags struct {
 	displayName  string
 	labels       map[string]string
-	annotations  map[string]string
 	spec         string
 	nodes        int32
 	gpusPerNode  int32
@@ -61,8 +60,8 @@ a Scheduler, as 'autosched scheduler register' does, in place of those registere
 parameters that are not named are as built in. If the values on offer are then
 outside of the space, the nearest ones in it are offered as a new revision, and
 proposals are withdrawn. Another space, cluster or objective is a new revision of the
-scheduler: 'autosched scheduler revisions NAME' lists them. --label and --annotation
-replace all labels or annotations.`,
+scheduler: 'autosched scheduler revisions NAME' lists them. --label
+replaces all labels.`,
 		Example: `  autosched scheduler update tiresias --mode auto
   autosched scheduler update tiresias --interval 30m --adoption paper
   autosched scheduler update tiresias --guard off
@@ -71,7 +70,7 @@ replace all labels or annotations.`,
   autosched scheduler update tiresias --objective p95_jct --validate-only
   autosched scheduler update tiresias --min-run 10m --models measured.json
   autosched scheduler update tiresias --spec prod.yaml --nodes 120 --validate-only
-  autosched scheduler update tiresias --label team=research --annotation ticket=OPS-7
+  autosched scheduler update tiresias --label team=research
   autosched scheduler update tiresias --objective 'avg_jct subject to p99_jct<=1.1*incumbent'`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -102,7 +101,6 @@ func (u *updateFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&u.displayName, "display-name", "", "name for people")
 	fl.StringToStringVar(&u.labels, "label", nil, "")
-	fl.StringToStringVar(&u.annotations, "annotation", nil, "KEY=VALUE that callers note; repeat for more")
 	fl.StringVar(&u.spec, "spec", "", "take parameters and constraints from a YAML or JSON file, - for standard input")
 	fl.Int32Var(&u.nodes, "nodes", 0, "")
 	fl.Int32Var(&u.gpusPerNode, "gpus-per-node", 0, "")
@@ -140,7 +138,7 @@ func (u *updateFlags) request(stdin io.Reader, given func(flag string) bool) (*p
 	}
 	mask := &fieldmaskpb.FieldMask{}
 	for _, one := range []struct{ flag, path string }{
-		{"display-name", "display_name"}, {"label", "labels"}, {"annotation", "annotations"},
+		{"display-name", "display_name"}, {"label", "labels"},
 		{"spec", "spec.parameters"}, {"spec", "spec.constraints"},
 		{"nodes", "spec.cluster.nodes"}, {"gpus-per-node", "spec.cluster.gpus_per_node"},
 		{"mode", "spec.mode"}, {"objective", "spec.objective"},
@@ -185,8 +183,7 @@ func (u *updateFlags) request(stdin io.Reader, given func(flag string) bool) (*p
 		spec.Parameters, spec.Constraints = s.GetSpec().GetParameters(), s.GetSpec().GetConstraints()
 	}
 	return &pb.UpdateSchedulerRequest{
-		Scheduler: &pb.Scheduler{DisplayName: u.displayName, Labels: u.labels, Annotations: u.annotations,
-			Spec: spec},
+		Scheduler:    &pb.Scheduler{DisplayName: u.displayName, Labels: u.labels, Spec: spec},
 		UpdateMask:   mask,
 		ValidateOnly: u.validateOnly,
 	}, nil

@@ -48,16 +48,14 @@ func workloadArg(args []string) (string, error) {
 
 // newWorkloadFlags are the flags of commands that make a workload.
 type newWorkloadFlags struct {
-	display   string
-	labels    map[string]string
-	requestID string
+	display string
+	labels  map[string]string
 }
 
 func (n *newWorkloadFlags) add(cmd *cobra.Command, f *cli.ClientFlags) {
 	fl := cmd.Flags()
 	fl.StringVar(&n.display, "display-name", "", "name for people")
 	fl.StringToStringVar(&n.labels, "label", nil, "")
-	fl.StringVar(&n.requestID, "request-id", "", "")
 	f.AddReason(cmd)
 	f.AddValidateOnly(cmd)
 }
@@ -99,8 +97,7 @@ the jobs that were submitted between --from and --to and ended.`,
 				}
 				req.Source = &pb.GenerateWorkloadRequest_EndedJobs{EndedJobs: w}
 			}
-			req.DisplayName, req.Labels, req.RequestId = n.display, n.labels, n.requestID
-			req.ValidateOnly = f.ValidateOnly
+			req.DisplayName, req.Labels, req.ValidateOnly = n.display, n.labels, f.ValidateOnly
 			return cli.Ask(f, cmd, args, workloadArg,
 				func(ctx context.Context, c *cli.Client, name string) (*pb.Workload, error) {
 					req.Parent, req.WorkloadId, _ = strings.Cut(name, "/workloads/")
@@ -159,8 +156,7 @@ counted and named; with --strict the first one ends the upload.`,
 			}
 			defer in.Close()
 			first.Parent, first.WorkloadId, _ = strings.Cut(name, "/workloads/")
-			first.DisplayName, first.Labels, first.RequestId, first.ValidateOnly = n.display, n.labels, n.requestID,
-				f.ValidateOnly
+			first.DisplayName, first.Labels, first.ValidateOnly = n.display, n.labels, f.ValidateOnly
 			return f.Call(cmd.Context(), true, func(ctx context.Context, c *cli.Client) error {
 				got, err := cli.SendWorkload(ctx, c, first, in)
 				return f.Answer(cmd, got, err, func(w io.Writer) error { return printUpload(f, w, args[1], got) })
@@ -363,7 +359,6 @@ before. Studies that are measured on it measure nothing more.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&req.RequestId, "request-id", "", "")
 	f.AddChange(cmd, true)
 	return cmd
 }

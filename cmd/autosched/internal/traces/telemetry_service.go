@@ -211,7 +211,6 @@ type telemetryQuery struct {
 	client         cli.ClientFlags
 	from, to       string
 	node, job, per string
-	gpu            int32
 }
 
 func (q *telemetryQuery) add(cmd *cobra.Command) {
@@ -220,7 +219,6 @@ func (q *telemetryQuery) add(cmd *cobra.Command) {
 	f.StringVar(&q.from, "from", "", "")
 	f.StringVar(&q.to, "to", "", "")
 	f.StringVar(&q.node, "node", "", "")
-	f.Int32Var(&q.gpu, "gpu", -1, "only of the GPU of this number")
 	f.StringVar(&q.job, "job", "", "")
 	f.StringVar(&q.per, "resolution", "raw", "raw, 5m or 1h: as measured, or means of five minutes or of an hour")
 }
@@ -236,9 +234,6 @@ func (q *telemetryQuery) request(parent string) (*pb.ListTelemetryRequest, error
 	}
 	if req.EndTime, err = cli.ParseInstant("--to", q.to); err != nil {
 		return nil, err
-	}
-	if q.gpu >= 0 {
-		req.GpuIndex = &q.gpu
 	}
 	resolution, known := telemetryResolutions[q.per]
 	if !known {

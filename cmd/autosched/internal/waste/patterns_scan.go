@@ -18,6 +18,7 @@ import (
 
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/lines"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/patterns/feed"
@@ -43,7 +44,6 @@ type patternsScanOptions struct {
 	only       []string
 	period     time.Duration
 	price      float64
-	least      float64
 	top        int
 	jobs       string
 	json       bool
@@ -93,7 +93,6 @@ inferred from the state of the cluster once a minute.`,
 	fl.StringSliceVar(&o.only, "rule", nil, "")
 	fl.DurationVar(&o.period, "period", 0, "(default: as the first file shows)")
 	fl.Float64Var(&o.price, "price", 0, "price of a GPU-hour, in any currency")
-	fl.Float64Var(&o.least, "min-confidence", 0, "leave out findings with less confidence, 0 to 1")
 	fl.IntVar(&o.top, "top", 20, "")
 	fl.StringVar(&o.jobs, "jobs-out", "", "")
 	fl.BoolVar(&o.json, "json", false, "")
@@ -108,8 +107,6 @@ func (o *patternsScanOptions) check() error {
 		return cli.Usage(fmt.Errorf("--period: %v is not from 0 to 1h", o.period))
 	case !(o.price >= 0 && o.price < 1e9):
 		return cli.Usage(fmt.Errorf("--price: %g is not from 0 to 1e9", o.price))
-	case !(o.least >= 0 && o.least <= 1):
-		return cli.Usage(fmt.Errorf("--min-confidence: %g is not from 0 to 1", o.least))
 	case o.top < 1:
 		return cli.Usage(fmt.Errorf("--top: %d is not positive", o.top))
 	case o.described != "" && (o.given("nodes") || o.given("gpus-per-node")):
@@ -218,7 +215,7 @@ func (o *patternsScanOptions) run(ctx context.Context, notes io.Writer) (*patter
 		r.Joins = joins.Report()
 		left = r.Joins.Left
 	}
-	r.finish(s, slices.Concat(sent.Rejected, left, f.Notes()), x.Rules, o.least)
+	r.finish(s, slices.Concat(sent.Rejected, left, f.Notes()), x.Rules)
 	if o.jobs != "" {
 		if err := cli.WriteFile(o.jobs, "--jobs-out", r.writeJobs); err != nil {
 			return nil, err
@@ -356,8 +353,7 @@ func (r *patternsScan) job(j *patterns.JobReport) {
 }
 
 // finish ranks the findings.
-func (r *patternsScan) finish(s *patterns.Scanner, notes []string, rules *patterns.RuleSet, least float64) {
-	r.Findings = slices.DeleteFunc(r.Findings, func(f *patterns.Finding) bool { return f.Confidence < least })
+func (r *patternsScan) finish(s *patterns.Scanner, notes []string, rules *patterns.RuleSet) {
 	slices.SortStableFunc(r.Findings, func(a, b *patterns.Finding) int {
 		return cmp.Or(cmp.Compare(b.WastedGPUHours, a.WastedGPUHours), cmp.Compare(b.Confidence, a.Confidence),
 			a.Opened.Compare(b.Opened))
@@ -606,40 +602,19 @@ func (r *patternsScan) writeJobs(out io.Writer) error {
 	return w.Error()
 }
 
-// readRows reads a CSV file with a header, and calls each with the fields of a row by column.
+// readRows reads the file of a flag, a CSV with a header.
 func readRows(path, flag string, columns []string, each func(map[string]string) error) error {
 	in, err := atomicfile.Open(path)
+	if err == nil {
+		defer in.Close()
+		if err = lines.Rows(in, columns, each); err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("--%s: %w", flag, err)
 	}
-	defer in.Close()
-	c := csv.NewReader(in)
-	head, err := c.Read()
-	if err != nil {
-		return fmt.Errorf("--%s: %s: want the header %s: %w", flag, path, strings.Join(columns, ","), err)
-	}
-	for _, name := range columns {
-		if !slices.Contains(head, name) {
-			return fmt.Errorf("--%s: %s: the header lacks %s; want %s", flag, path, name, strings.Join(columns, ","))
-		}
-	}
-	for {
-		fields, err := c.Read()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("--%s: %s: %w", flag, path, err)
-		}
-		row := make(map[string]string, len(head))
-		for i, name := range head {
-			row[name] = fields[i]
-		}
-		line, _ := c.FieldPos(0)
-		if err := each(row); err != nil {
-			return fmt.Errorf("--%s: %s: line %d: %w", flag, path, line, err)
-		}
-	}
+	return nil
 }
 
 // readLabels reads the labels of jobs.

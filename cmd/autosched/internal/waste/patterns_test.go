@@ -147,7 +147,7 @@ func TestPatternsScan(t *testing.T) {
 		{"patterns scan --trace " + jobs + " --rule hoardin", `"hoardin" is not one of hoarding, idle_allocation`},
 		{"patterns scan --telemetry " + jobs, "not telemetry in a known format"},
 		{"patterns scan --queue " + gpus, "GPU samples, which are not what is asked for"},
-		{"patterns scan --trace " + jobs + " --labels " + jobs, "the header lacks label"},
+		{"patterns scan --trace " + jobs + " --labels " + jobs, "want the columns job_id and label"},
 		{"patterns lint " + jobs, "line"},
 		{"patterns rules nothing", `"nothing" is not one of`},
 	} {
