@@ -28,34 +28,13 @@ func (s *Space) Parse(base Config, sets []string) (Config, error) {
 		raw[i] = base.Get(s.params[i].ID)
 	}
 	assigned := make([]bool, len(s.params))
-	for _, set := range assignments(sets) {
-		id, value, ok := strings.Cut(set, "=")
-		id = strings.TrimSpace(id)
-		if !ok {
-			v.add(set, "want name=value")
-			continue
-		}
-		i, known := s.index[id]
-		if !known {
-			v.add(id, "there is no such parameter, want one of %s", strings.Join(s.ids(), ", "))
-			continue
-		}
-		if assigned[i] {
-			v.add(id, "is set twice")
-			continue
-		}
-		p := &s.params[i]
-		x, ok := p.parse(value)
-		if !ok {
-			v.add(id, "cannot read %q, want %s", value, p.Range())
-			continue
-		}
-		if fault := p.fault(x); fault != "" {
-			v.add(id, "%s", fault)
-			continue
+	s.assign(sets, &v, func(i int, x Value) {
+		if fault := s.params[i].fault(x); fault != "" {
+			v.add(s.params[i].ID, "%s", fault)
+			return
 		}
 		raw[i], assigned[i] = x, true
-	}
+	})
 	if len(v) > 0 {
 		return Config{}, v
 	}
@@ -70,6 +49,31 @@ func (s *Space) Parse(base Config, sets []string) (Config, error) {
 	}
 	c := Config{space: s, values: values}
 	return c, s.Check(c)
+}
+
+// assign reads assignments and calls set with each parameter's index and value.
+func (s *Space) assign(sets []string, v *Violations, set func(i int, x Value)) {
+	seen := make([]bool, len(s.params))
+	for _, text := range assignments(sets) {
+		id, value, ok := strings.Cut(text, "=")
+		id = strings.TrimSpace(id)
+		i, known := s.index[id]
+		switch {
+		case !ok:
+			v.add(text, "want name=value")
+		case !known:
+			v.add(id, "there is no such parameter, want one of %s", strings.Join(s.ids(), ", "))
+		case seen[i]:
+			v.add(id, "is set twice")
+		default:
+			seen[i] = true
+			if x, readable := s.params[i].parse(value); readable {
+				set(i, x)
+			} else {
+				v.add(id, "cannot read %q, want %s", value, s.params[i].Range())
+			}
+		}
+	}
 }
 
 var nextAssignment = regexp.MustCompile(`\s+[\pL_][\pL\d_.-]*\s*=`)
@@ -213,27 +217,6 @@ func (s *Space) UnmarshalJSON(b []byte) error {
 func (s *Space) ReadValues(sets []string) (Values, error) {
 	var v Violations
 	out := Values{}
-	for _, set := range assignments(sets) {
-		id, text, ok := strings.Cut(set, "=")
-		id = strings.TrimSpace(id)
-		i, known := s.index[id]
-		switch {
-		case !ok:
-			v.add(set, "want name=value")
-		case !known:
-			v.add(id, "there is no such parameter, want one of %s", strings.Join(s.ids(), ", "))
-		case out.Get(id).kind != noValue:
-			v.add(id, "is set twice")
-		default:
-			x, readable := s.params[i].parse(text)
-			if !readable {
-				v.add(id, "cannot read %q, want %s", text, s.params[i].Range())
-			}
-			out[id] = x
-		}
-	}
-	if len(v) > 0 {
-		return nil, v
-	}
-	return out, nil
+	s.assign(sets, &v, func(i int, x Value) { out[s.params[i].ID] = x })
+	return out, v.err()
 }

@@ -77,7 +77,7 @@ is marked as not complete and has surplus edges.`,
 				return err
 			}
 			if o.out != "" {
-				if err := writeGraph(cmd, o.out, d, writeDocument); err != nil {
+				if err := writeGraph(cmd, o.out, d.Write); err != nil {
 					return err
 				}
 			}
@@ -228,7 +228,7 @@ table lists the assumptions made for that.`,
 			if err != nil {
 				return err
 			}
-			return writeGraph(cmd, o.out, d, o.render.Write)
+			return writeGraph(cmd, o.out, func(w io.Writer) error { return o.render.Write(w, d) })
 		},
 	}
 	o.given = cmd.Flags().Changed

@@ -2,7 +2,7 @@
 package explain
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -52,31 +52,13 @@ func readGraph(cmd *cobra.Command, path string) (*causal.Document, error) {
 	return cli.ReadInput(cmd, path, causal.ReadDocument)
 }
 
-func writeDocument(w io.Writer, d *causal.Document) error { return d.Write(w) }
-
-// writeGraph writes a graph to a file, or to standard output without one. A failed write leaves no file behind.
-func writeGraph(cmd *cobra.Command, path string, d *causal.Document,
-	write func(io.Writer, *causal.Document) error) error {
-	var b bytes.Buffer
-	if err := write(&b, d); err != nil {
-		return err
-	}
-	return writeOut(cmd, path, &b)
-}
-
-// writeOut writes a text to the file that --out names, and says so on standard error,
-// or to standard output.
-func writeOut(cmd *cobra.Command, path string, text *bytes.Buffer) error {
-	if path == "" || path == "-" {
-		_, err := text.WriteTo(cmd.OutOrStdout())
-		return err
-	}
-	err := cli.WriteFile(path, "--out", func(w io.Writer) error {
-		_, err := text.WriteTo(w)
-		return err
-	})
-	if err == nil {
+// writeGraph writes a graph to the file that --out names, and says so on standard error, or to standard output.
+func writeGraph(cmd *cobra.Command, path string, write func(io.Writer) error) error {
+	err := cli.WriteOutput(cmd, cmp.Or(path, "-"), write)
+	if err == nil && path != "" && path != "-" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s\n", path)
+	} else if err != nil && path != "" {
+		err = fmt.Errorf("--out: %w", err)
 	}
 	return err
 }
