@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -159,6 +160,44 @@ esac
 	}
 	if up, err := (Commands{}).up(t.Context()); up || err != nil {
 		t.Error(up, err)
+	}
+}
+
+// TestSettle: nothing is reconfigured within 30 s of the start of a slurmctld that a reconfiguration starts anew.
+func TestSettle(t *testing.T) {
+	for _, c := range []struct {
+		version string
+		age     int // of slurmctld, in seconds
+		waits   bool
+	}{{"24.11.5", 0, true}, {"23.11.0", 29, true}, {"23.11.0", 30, false}, {"25.05.1", 3000, false}, {"22.05.8", 0, false},
+		{"23.02.7", 0, false}} {
+		f := newFakeAccounting(t)
+		f.write("bin/sdiag", "#!/bin/sh\ntouch '"+f.dir+"/looked'\necho 'sdiag output at Fri Nov 27 08:00:00 2026 (1795766400)'\n")
+		f.write("bin/scontrol", fmt.Sprintf(`#!/bin/sh
+case "$1" in
+ping) echo "Slurmctld(primary) at a is UP" ;;
+show) echo "ClusterName = fake"; echo "SLURM_VERSION = %s"; echo "BOOT_TIME = %d" ;;
+reconfigure) touch "%s/asked"; exit 1 ;;
+esac
+`, c.version, 1795766400-c.age, f.dir))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { // ends the pause, once it is due
+			defer close(done)
+			for ctx.Err() == nil {
+				if _, err := os.Stat(filepath.Join(f.dir, "looked")); err == nil && c.waits {
+					time.Sleep(50 * time.Millisecond) // sdiag has answered, or the call fails: both are the pause
+					cancel()
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		err := (&Target{}).reconfigure(ctx, "/does/not/exist")
+		cancel()
+		<-done
+		if _, asked := os.Stat(filepath.Join(f.dir, "asked")); err == nil || (asked == nil) == c.waits {
+			t.Errorf("%s, started %d s ago: %v, reconfigured: %v", c.version, c.age, err, asked == nil)
+		}
 	}
 }
 

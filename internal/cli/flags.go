@@ -184,6 +184,9 @@ func (f *ReplayFlags) Load(ctx context.Context, notes io.Writer) (*ReplayInput, 
 		fmt.Fprintf(notes, "note: --from (%s) is %s before the first submission of %s (%s)\n", clock(in.From),
 			units.Duration(early.Seconds()), f.Trace, clock(first))
 	}
+	if n := len(f.Cluster.Site.Reservations); n > 0 && in.Trace.Zero().Unix() <= 0 { // 1970 is undated
+		fmt.Fprintf(notes, "note: %s has no dates, so that reservations (%d of the cluster) are not simulated\n", f.Trace, n)
+	}
 	if err := f.Quota.divide(&f.Cluster, in.Trace.Jobs()); err != nil {
 		return nil, err
 	}

@@ -115,12 +115,46 @@ func TestNoConf(t *testing.T) {
 	}
 }
 
+// TestHistory: with the jobs of sacct, named or among the saved output, notes have the share of GPU-hours concerned.
+func TestHistory(t *testing.T) {
+	saved := t.TempDir()
+	if err := os.CopyFS(saved, os.DirFS(listings)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(saved, "partitions.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(saved, "partitions.txt"), strings.ReplaceAll(string(text), "LLN=NO", "LLN=YES"))
+	name := regexp.MustCompile(`PartitionName=(\S+)`).FindStringSubmatch(string(text))[1]
+	jobs := "JobIDRaw|User|Partition|State|Submit|Start|End|ElapsedRaw|AllocTRES\n" +
+		"1|x|" + name + "|COMPLETED|100|200|3800|3600|gres/gpu=1\n2|x|none|COMPLETED|100|200|3800|3600|gres/gpu=3\n"
+	trace := filepath.Join(t.TempDir(), "jobs.psv")
+	write(t, trace, jobs)
+	shares := func(path, want string) {
+		t.Helper()
+		d, err := site.Describe(t.Context(), site.Options{Saved: saved, Trace: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if notes := strings.Join(d.Notes, "\n") + "\n"; !strings.Contains(notes,
+			"partition "+name+": LLN=YES is not simulated"+want+"\n") {
+			t.Error(notes)
+		}
+	}
+	shares("", "")
+	shares(trace, " (25 % of GPU-hours)")
+	write(t, filepath.Join(saved, "sacct.psv"), jobs)
+	shares("", " (25 % of GPU-hours)")
+}
+
 // TestFaults: faults of options name the option.
 func TestFaults(t *testing.T) {
 	for option, o := range map[string]site.Options{
 		"Saved":   {Saved: t.TempDir()},
 		"Conf":    {Saved: listings, Conf: filepath.Join(t.TempDir(), "none")},
 		"TuneQOS": {Saved: listings, TuneQOS: []string{"bulk"}},
+		"Trace":   {Saved: listings, Trace: filepath.Join(t.TempDir(), "none")},
 	} {
 		var of *site.OptionError
 		if _, err := site.Describe(t.Context(), o); !errors.As(err, &of) || of.Option != option {

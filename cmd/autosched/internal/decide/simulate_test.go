@@ -226,3 +226,30 @@ func TestWindowBeforeTrace(t *testing.T) {
 		}
 	}
 }
+
+// TestUndatedReservations: reservations have dates, and a trace without any is simulated without them, which is noted.
+func TestUndatedReservations(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	cluster := put("cluster.json", `{"groups": [{"nodes": 8, "gpus_per_node": 8}], "site": {"reservations": [
+		{"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "nodes": [{"number": 0}]}]}}`)
+	for name, c := range map[string]struct {
+		trace string
+		noted bool
+	}{
+		"seconds": {"job_id,submit_time_s,duration_s,num_gpus,vc\n1,0,60,1,a\n", true},
+		"dates":   {"job_id,submit_time,duration_s,gpus\n1,2026-01-01T00:00:00Z,60,1\n", false},
+	} {
+		code, _, stderr := clitest.Run("simulate", "--trace", put(name+".csv", c.trace), "--cluster", cluster)
+		noted := strings.Contains(stderr, "reservations (1 of the cluster) are not simulated")
+		if code != 0 || noted != c.noted {
+			t.Errorf("%s: %d, %s", name, code, stderr)
+		}
+	}
+}
