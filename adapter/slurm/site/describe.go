@@ -144,12 +144,7 @@ func (o Options) weigh(ctx context.Context, site *conf.Site) error {
 	if path == "" {
 		return nil
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	w, _, err := trace.Read(ctx, f, path, trace.Options{Zone: o.Zone})
+	w, _, err := trace.Open(ctx, path, trace.Options{Zone: o.Zone})
 	if err != nil {
 		return err
 	}

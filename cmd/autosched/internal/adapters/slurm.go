@@ -483,7 +483,8 @@ account that may run these commands may run it:
 
 ` + commands.String() + `
 With --saved it reads their output from files of these names in a folder, and slurm.conf if it is there. Without
-slurmdbd leave qos.txt and assoc.txt empty; events.txt may be missing. --site of fidelity, tune, evaluate and compare
+slurmdbd leave qos.txt and assoc.txt empty; events.txt may be missing. With --trace, or sacct.psv in that folder, notes
+have the share of GPU-hours that they concern. --site of fidelity, tune, evaluate and compare
 takes the folder. See docs/slurm.md.`,
 		Example: `  autosched slurm init --out site
   autosched slurm init --saved listings --slurm-conf listings/slurm.conf --out site
@@ -504,8 +505,7 @@ takes the folder. See docs/slurm.md.`,
 	fl.StringVarP(&o.out, "out", "o", ".", "folder for the files")
 	fl.StringVar(&o.id, "id", "", "(default: the name of the cluster)")
 	fl.StringVar(&o.zone, "timezone", "", "")
-	fl.StringVar(&o.trace, "trace", "", "jobs of sacct: notes have the share of GPU-hours that they concern (default: sacct.psv "+
-		"of --saved)")
+	fl.StringVar(&o.trace, "trace", "", "")
 	fl.StringSliceVar(&o.tuneQOS, "tune-qos", nil,
 		"QOS whose priorities may be tuned, or all; they count for all clusters of the slurmdbd (default: none)")
 	fl.BoolVar(&o.json, "json", false, "")
