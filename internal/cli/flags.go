@@ -185,7 +185,8 @@ func (f *ReplayFlags) Load(ctx context.Context, notes io.Writer) (*ReplayInput, 
 			units.Duration(early.Seconds()), f.Trace, clock(first))
 	}
 	if n := len(f.Cluster.Site.Reservations); n > 0 && in.Trace.Zero().Unix() <= 0 { // 1970 is undated
-		fmt.Fprintf(notes, "note: %s has no dates, so that reservations (%d of the cluster) are not simulated\n", f.Trace, n)
+		fmt.Fprintf(notes, "note: %s has no dates, so that reservations (%d of the cluster) are not simulated\n",
+			f.Trace, n)
 	}
 	if err := f.Quota.divide(&f.Cluster, in.Trace.Jobs()); err != nil {
 		return nil, err

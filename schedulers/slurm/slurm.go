@@ -8,11 +8,10 @@
 // so that a run that resumes from the observed state of a cluster goes on as the cluster does. A change of
 // weights takes effect at once, not at the next PriorityCalcPeriod; that of the half-life as if it had always
 // been in force. A job that is not known to have a time limit has its estimated run time
-// (simulator.Options.Estimate), or runs without end for plans. GPUs, CPUs and memory
-// decide where and when a job fits.
+// (simulator.Options.Estimate), or runs without end for plans. GPUs, CPUs and memory decide where and when a job fits.
 //
-// Left out are licenses, topologies other than trees of switches, jobs within advance reservations, federations, limits other than of GPUs and running
-// jobs, job arrays' throttles, and the time that cycles take.
+// Left out are licenses, topologies other than trees of switches, jobs within advance reservations, federations, limits
+// other than of GPUs and running jobs, job arrays' throttles, and the time that cycles take.
 package slurm
 
 import (
