@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/autosched/autosched/internal/stats"
-	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
@@ -182,14 +181,6 @@ func (r *document) luck(a, b *replay.Method) (lo, hi float64, luck bool) {
 	}
 	gain := r.over(a, b) - 1
 	return lo, hi, hi > noise*lo && (lo < 1 && hi > 1 || gain > 0 && hi/lo-1 > gain)
-}
-
-// figure is a method's value in words.
-func (r *document) figure(m *replay.Method) string {
-	if !r.overJobs() {
-		return round.FormatMetric(r.Objective, r.value(m))
-	}
-	return units.Duration(r.value(m))
 }
 
 func (r *document) objective() string {

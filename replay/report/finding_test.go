@@ -17,21 +17,17 @@ func TestCompareFairness(t *testing.T) {
 		objective string
 		x, y      *replay.Method
 		over      float64
-		figure    string
 	}{
-		{"avg_jct", a, b, .5, "20 s"},
-		{"ftf", a, b, 2, "12.50 %"},
-		{"p95_rho", a, b, 1.5, "2.000"},
-		{"max_rho", a, b, 4, "2.000"},
-		{"ftf", fair, fair, 1, "0.00 %"},
-		{"ftf", a, fair, 1e6, "0.00 %"},
+		{"avg_jct", a, b, .5},
+		{"ftf", a, b, 2},
+		{"p95_rho", a, b, 1.5},
+		{"max_rho", a, b, 4},
+		{"ftf", fair, fair, 1},
+		{"ftf", a, fair, 1e6},
 	} {
 		r := &document{&replay.Report{Objective: tt.objective}}
 		if got := r.over(tt.x, tt.y); got != tt.over {
 			t.Errorf("%s: ratio %v, want %v", tt.objective, got, tt.over)
-		}
-		if got := r.figure(tt.y); got != tt.figure {
-			t.Errorf("%s: %q, want %q", tt.objective, got, tt.figure)
 		}
 	}
 }

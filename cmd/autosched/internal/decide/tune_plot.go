@@ -56,7 +56,7 @@ func plotTune(path string, r *tuneReport, top int) error {
 		Name: fmt.Sprintf("AutoSched tune: %s on %s at %s", r.Scheduler, r.Trace, r.At), Synthetic: r.Synthetic,
 		Lead: lead, Class: class, Details: []string{r.Reason}, Text: text.String(), Sections: sections,
 		Facts: []chart.Fact{
-			{Name: "Objective", Value: goalLine(r.Objective)},
+			{Name: "Objective", Value: "minimise " + r.Objective},
 			{Name: "Active jobs", Value: fmt.Sprintf("%s, %s of them waiting", units.Count(r.ActiveJobs),
 				units.Count(r.WaitingJobs))},
 			{Name: "Configurations simulated", Value: units.Count(len(r.Trials))},

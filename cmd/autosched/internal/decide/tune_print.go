@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
@@ -20,7 +21,7 @@ import (
 func (r *tuneReport) print(w io.Writer, top int) error {
 	fmt.Fprintf(w, "%s%s at %s: %d active jobs, %d of them waiting\n\n", r.Trace, cli.SyntheticLabel(r.Synthetic), r.At,
 		r.ActiveJobs, r.WaitingJobs)
-	fmt.Fprintf(w, "%s\n\n", goalLine(r.Objective))
+	fmt.Fprintf(w, "minimise %s\n\n", r.Objective)
 	table := newTrialTable(r.Incumbent, "step\tsource\t"+round.Label(r.goal.Metric())+"\tchange\tinfluence\tqueue s\t"+
 		"better in"+r.columns())
 	shown := 0
@@ -218,16 +219,6 @@ func above(excess float64) string {
 	return fmt.Sprintf("%.1f %% above", 100*excess)
 }
 
-// goalLine is the line of the objective and the constraints.
-func goalLine(objective string) string {
-	objective, constraints, ok := strings.Cut(objective, " subject to ")
-	line := "minimise " + objective
-	if ok {
-		line += " subject to " + constraints
-	}
-	return line
-}
-
 // printFront prints the trials that no other beats.
 func (r *tuneReport) printFront(w io.Writer, top int) error {
 	if len(r.Metrics) == 0 {
@@ -398,23 +389,17 @@ func (r *tuneReport) describe(got *round.Result, f *goalFlags) {
 }
 
 func (t *tuneTrial) addGoal(m *search.Measurement) {
-	mean := func(v []float64) float64 {
-		sum := 0.0
-		for _, x := range v {
-			sum += x
-		}
-		return sum / float64(len(v))
-	}
 	t.kept = m.Kept()
 	for i := range m.Limits {
 		l := &m.Limits[i]
-		t.Limits = append(t.Limits, tuneLimit{l.Name, l.Of, mean(l.Values), mean(l.Bounds), l.Excess(), l.Kept()})
+		t.Limits = append(t.Limits, tuneLimit{l.Name, l.Of, stats.Mean(l.Values), stats.Mean(l.Bounds), l.Excess(),
+			l.Kept()})
 	}
 	for _, s := range m.Secondary {
 		if t.Sides == nil {
 			t.Sides = map[string]float64{}
 		}
-		t.Sides[s.Name] = mean(s.Values)
+		t.Sides[s.Name] = stats.Mean(s.Values)
 	}
 }
 
