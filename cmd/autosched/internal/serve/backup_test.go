@@ -89,7 +89,7 @@ func TestBackupRestoreDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs = run("admin", "doctor", "--dir", restored)
-	if code != 1 || !strings.Contains(out, "-> chmod 600 "+config) || !strings.Contains(out, "fail  scheduler ") ||
+	if code != 1 || !strings.Contains(out, "-> chmod 600 "+config) || !strings.Contains(out, "bucket schedulers, key prod") ||
 		!strings.Contains(errs, "1 check failed") {
 		t.Errorf("exit %d, %s\n%s", code, errs, out)
 	}
