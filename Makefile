@@ -99,7 +99,8 @@ long: ## Run the tests with their largest inputs (half an hour), and experiments
 	$(GO) test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
 	@$(MAKE) --no-print-directory race AUTOSCHED_LONG=0 RACE_PACKAGES="$(RACE_LAB)"
 
-# The counts of hours; `make test` takes a share of each. A run that was ended goes on: TALLY has the counts.
+# The counts of hours; `make test` takes a share of each, but compares no times. A run that was ended goes on: TALLY has
+# the counts.
 TALLY ?= $(CURDIR)/out/reliability.txt
 
 .PHONY: reliability
