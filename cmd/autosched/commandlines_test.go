@@ -90,7 +90,7 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 	}
 	// Of other programs.
 	for _, name := range []string{"fuzz", "version", "no-install-recommends", "parsable2", "parsable", "uid", "mem", "gres",
-		"chdir", "query-gpu"} {
+		"chdir", "query-gpu", "exclusive"} {
 		flags[name] = true
 	}
 	calls := regexp.MustCompile(`(?m)^    (?:make|docker|kubectl|systemctl|useradd) (?:.*\\\n)*.*$`)
