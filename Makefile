@@ -182,6 +182,7 @@ slurm: export AUTOSCHED_SLURM := $(AUTOSCHED_SLURM)
 slurm: slurm-24.11 ## Run the tests on a real Slurm with emulated nodes (needs root and Slurm's packages).
 	$(GO) test -p 1 -count=1 -timeout $(TEST_TIMEOUT) -v ./adapter/slurm/...
 	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -v -run '^TestSlurm(Docs|Live)$$' ./cmd/autosched/internal/adapters
+	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -v -run '^TestSlurm(Sites|2411)$$' ./schedulers
 	@if [ "$(AUTOSCHED_SLURM)" = full ] && command -v slurmctld >/dev/null && [ "$$(id -u)" = 0 ]; then \
 		$(MAKE) --no-print-directory build && examples/slurm.sh; \
 	fi
