@@ -2,7 +2,6 @@ package slurmtext
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -11,8 +10,6 @@ import (
 type Gres struct {
 	Name, Type string // the type is empty if it has none
 	Count      int64
-	// Indexes are the numbers of the devices in use, of a list such as (IDX:0-1,3); nil if there is none.
-	Indexes []int
 }
 
 // maxCount bounds the units of a generic resource: some count bytes.
@@ -57,11 +54,9 @@ func parseGres(item string) (g Gres, err error) {
 		return fail()
 	}
 	if indexes, are := strings.CutPrefix(list, "IDX:"); are && indexes != "N/A" {
-		ranges, cut := parseRanges(indexes)
-		if cut {
+		if _, cut := parseRanges(indexes); cut {
 			return fail()
 		}
-		g.Indexes = slices.Collect(ranges.all())
 	}
 	fields := strings.Split(strings.Replace(text, ":no_consume", "", 1), ":")
 	if g.Name = fields[0]; g.Name == "" || len(fields) > 3 {
@@ -71,10 +66,7 @@ func parseGres(item string) (g Gres, err error) {
 		g.Type = fields[1]
 	}
 	if g.Count = 1; len(fields) > 1 {
-		number, shift := fields[len(fields)-1], 0
-		if at := strings.IndexByte("KMGTP", last(number)); at >= 0 {
-			number, shift = number[:len(number)-1], 10*(at+1)
-		}
+		number, shift := suffixed(fields[len(fields)-1], 0)
 		g.Count, err = strconv.ParseInt(number, 10, 64)
 		if err != nil || g.Count < 0 || g.Count > maxCount>>shift {
 			return fail()
@@ -82,14 +74,6 @@ func parseGres(item string) (g Gres, err error) {
 		g.Count <<= shift
 	}
 	return g, nil
-}
-
-// last returns the last byte of a text, 0 if it is empty.
-func last(text string) byte {
-	if text == "" {
-		return 0
-	}
-	return text[len(text)-1]
 }
 
 // NodeGPUs are the GPUs of a node.
@@ -159,25 +143,20 @@ func ParseGresGPUs(text string, perNode bool, nodes int64) (t TRES, err error) {
 		nodes = 1
 	}
 	for _, g := range items {
-		if g.Count > maxGPUs/nodes {
-			if err = ErrTooWide; g.Name != "gpu" && g.Name != "shard" {
-				err = nil
-			}
-			if err != nil {
-				return t, err
-			}
-			continue
-		}
-		switch g.Name {
-		case "gpu", gpuPlugin:
+		wide := g.Count > maxGPUs/nodes
+		switch name := g.Name; {
+		case wide && (name == "gpu" || name == "shard"):
+			return t, ErrTooWide
+		case wide:
+		case name == "gpu" || name == gpuPlugin:
 			share, _ := gpusOf(g.Count*nodes, g.Type)
 			t.GPUs = t.GPUs.Plus(share)
 			if _, _, unsure := MIGSlices(g.Type); unsure {
 				t.Unsure = g.Type
 			}
-		case "mps":
+		case name == "mps":
 			t.GPUs = t.GPUs.Plus(fraction(g.Count*nodes, 100))
-		case "shard":
+		case name == "shard":
 			t.Shards += g.Count * nodes
 		}
 	}

@@ -3,7 +3,6 @@ package slurmtext
 import (
 	"cmp"
 	"iter"
-
 	"strconv"
 	"strings"
 )

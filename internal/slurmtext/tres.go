@@ -185,17 +185,22 @@ func count(text string, most int64) (int64, error) {
 
 // ParseMemory reads bytes with a suffix of K, M, G, T or P, of which M is the default.
 func ParseMemory(text string) (int64, error) {
-	shift := 20
-	if n := len(text); n > 0 {
-		if at := strings.IndexByte("KMGTP", text[n-1]); at >= 0 {
-			shift, text = 10*(at+1), text[:n-1]
-		}
-	}
+	text, shift := suffixed(text, 20)
 	n, err := decimal(text, 3)
 	if err != nil || n > maxMemory>>shift*1000 {
 		return 0, ErrMemory
 	}
 	return n << shift / 1000, nil
+}
+
+// suffixed cuts a suffix of K, M, G, T or P off, and returns its power of two; without one the given power.
+func suffixed(text string, without int) (number string, shift int) {
+	if n := len(text); n > 0 {
+		if at := strings.IndexByte("KMGTP", text[n-1]); at >= 0 {
+			return text[:n-1], 10 * (at + 1)
+		}
+	}
+	return text, without
 }
 
 // decimal reads a number that is not negative times a power of ten, exactly: further decimals must be zeros.
@@ -205,6 +210,5 @@ func decimal(text string, decimals int) (int64, error) {
 	if len(part) > decimals || strings.Trim(text, ".") == "" || strings.Trim(whole+part, "0123456789") != "" {
 		return 0, strconv.ErrSyntax
 	}
-	n, err := strconv.ParseInt(whole+part+strings.Repeat("0", decimals-len(part)), 10, 64)
-	return n, err
+	return strconv.ParseInt(whole+part+strings.Repeat("0", decimals-len(part)), 10, 64)
 }
