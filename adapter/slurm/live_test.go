@@ -174,7 +174,11 @@ func TestSlurmApplies(t *testing.T) {
 	defer d.Close()
 	for round, share := range []float64{.3, 1} {
 		values := space.Values{}
-		for _, s := range conf.Settings() {
+		for _, id := range conf.Tunable() {
+			s, _ := conf.Find(id)
+			if s.ID != id {
+				continue // a sign
+			}
 			v := space.Num(float64(int(s.Min + share*min(s.Max-s.Min, 1000))))
 			switch s.Kind {
 			case conf.Span:

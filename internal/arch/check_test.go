@@ -139,7 +139,7 @@ var layers = []layer{
 	{"energy", 3, []string{"telemetry", "simulator", "workload", "internal/atomicfile", "internal/lines"}},
 	{"fidelity", 4, []string{"schedulers", "simulator", "space", "workload", "internal"}},
 	{"study", 4, []string{"search", "search/prune", "space"}},
-	{"schedulers/slurm/conf", 3, []string{"schedulers/slurm", "space", "workload", "internal/slurmtext"}},
+	{"schedulers/slurm/conf", 3, []string{"schedulers/slurm", "space", "workload", "internal/slurmtext", "internal/units"}},
 	{"schedulers/slurm", 3, []string{"simulator", "space", "workload", "internal/slurmtext"}},
 	{"schedulers", 3, []string{"simulator", "space", "workload", "internal/pq", "internal/slurmtext"}},
 	{"search/effects", 3, []string{"search/prune", "space", "causal", "internal/stats"}},

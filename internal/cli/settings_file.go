@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/autosched/autosched/internal/units"
 )
 
 // Flags that a settings file cannot have, and flags for a single start.
@@ -182,30 +184,9 @@ func settingValue(n *yaml.Node) (string, error) {
 func nearest(key string, keys []string) string {
 	best, least := "", 1+len(key)/3
 	for _, k := range keys {
-		if d := distance(strings.ReplaceAll(strings.ToLower(key), "_", "-"), k); d <= least {
+		if d := units.Distance(strings.ReplaceAll(strings.ToLower(key), "_", "-"), k); d <= least {
 			best, least = k, d-1
 		}
 	}
 	return best
-}
-
-// distance is the number of bytes to insert, remove or replace.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

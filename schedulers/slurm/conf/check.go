@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/autosched/autosched/internal/units"
 )
 
 // Effect is the consequence of a problem in a file that slurm.conf includes.
@@ -33,12 +35,9 @@ func (p Problem) Error() string {
 	return fmt.Sprintf("line %d: %s: %s (by Slurm: %s)", p.Line, p.Key, p.Text, p.Effect)
 }
 
-// removed are options over which slurmctld ends.
-var removed = []string{"max_job_bf"}
-
 // Check returns the problems of a file that is to be included, written by any hand: site are the items of
 // SchedulerParameters and PriorityWeightTRES that are the site's own, tres its AccountingStorageTRES. The settings
-// must be among [Settings], in their ranges, and found by Slurm as they are meant.
+// must be among [Tunable], in their ranges, and found by Slurm as they are meant.
 func Check(text []byte, site []string, tres string) []Problem {
 	var out []Problem
 	add := func(l Line, effect Effect, format string, args ...any) {
@@ -86,7 +85,7 @@ func checkParameters(l Line, site []string, add func(Line, Effect, string, ...an
 		case item == "":
 			add(l, Ignored, "has an empty option")
 			continue
-		case slices.Contains(removed, strings.ToLower(name)):
+		case strings.EqualFold(name, "max_job_bf"):
 			add(l, Fatal, "%s was removed from Slurm", name)
 			continue
 		case !known && slices.Contains(site, item):
@@ -158,8 +157,8 @@ func checkTRES(l Line, site []string, tres string, add func(Line, Effect, string
 func nearest(name string) string {
 	best, least := "", 4
 	for _, s := range settings {
-		if _, of, listed := strings.Cut(s.ID, "."); listed {
-			if d := distance(strings.ToLower(name), of); d < least {
+		if _, of, listed := strings.Cut(s.ID, "."); listed && len(name) <= 64 {
+			if d := units.Distance(strings.ToLower(name), of); d < least {
 				best, least = of, d
 			}
 		}
@@ -168,29 +167,4 @@ func nearest(name string) string {
 		return ""
 	}
 	return "; did you mean " + best + "?"
-}
-
-// distance is Levenshtein's.
-func distance(a, b string) int {
-	if len(a) > 64 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			above := row[j+1]
-			change := corner
-			if a[i] != b[j] {
-				change++
-			}
-			row[j+1] = min(change, above+1, row[j]+1)
-			corner = above
-		}
-	}
-	return row[len(b)]
 }

@@ -258,7 +258,7 @@ func pairsOf(l string) ([]pair, error) {
 			if value, rest, ok = strings.Cut(rest[1:], `"`); !ok {
 				return nil, fmt.Errorf("%s: the quotes are not closed", key)
 			}
-			if rest != "" && !blank(rest[0]) {
+			if rest != "" && strings.IndexByte(" \t\f\v\r\n", rest[0]) < 0 {
 				return nil, fmt.Errorf("%s: %.40q follows the quotes: put a blank between", key, rest)
 			}
 		} else {
@@ -279,8 +279,6 @@ func nameRune(r rune) bool {
 	return r == '_' || r == '.' || r == '[' || r == ']' ||
 		r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
 }
-
-func blank(c byte) bool { return strings.IndexByte(" \t\f\v\r\n", c) >= 0 }
 
 // null is Slurm's text for nothing.
 const null = "(null)"

@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -37,22 +38,16 @@ func (s *Site) reservations(shown, past []byte, number map[string]int, zone *tim
 		if err != nil {
 			return fmt.Errorf("%s: reservation %s: nodes: %w", file, out.Name, err)
 		}
-		at := map[int]string{}
-		for _, name := range names {
-			if n, ok := hosts.Find(name); ok {
-				at[n] = name
-			}
-		}
-		flags := strings.Split(strings.ToUpper(r["flags"]), ",")
+		out.Nodes = numbered(hosts, names)
 		key := fmt.Sprint(out.Name, out.From)
-		if len(at) == 0 || known[key] || !out.From.Before(out.To) {
+		if len(out.Nodes) == 0 || known[key] || !out.From.Before(out.To) {
 			return nil // of licenses or of nodes without GPUs, or in both listings
 		}
 		known[key] = true
 		if r["coreids"] != "" {
 			s.note("reservation %s: is of some cores, and its nodes are simulated as reserved whole", out.Name)
 		}
-		for _, flag := range flags {
+		for flag := range strings.SplitSeq(strings.ToUpper(r["flags"]), ",") {
 			switch flag, _, _ = strings.Cut(flag, "="); flag {
 			case "MAINT", "ALL_NODES", "PART_NODES":
 				out.Whole = true
@@ -60,9 +55,6 @@ func (s *Site) reservations(shown, past []byte, number map[string]int, zone *tim
 				"TIME_FLOAT", "PURGE_COMP":
 				s.note("reservation %s: flag %s is not simulated", out.Name, flag)
 			}
-		}
-		for _, n := range slices.Sorted(maps.Keys(at)) {
-			out.Nodes = append(out.Nodes, workload.ReservedNode{Number: n, Name: at[n]})
 		}
 		s.Cluster.Site.Reservations = append(s.Cluster.Site.Reservations, out)
 		return nil
@@ -75,7 +67,7 @@ func (s *Site) reservations(shown, past []byte, number map[string]int, zone *tim
 			s.note("reservation %s: jobs that run within it wait for other nodes in simulations", r["reservationname"])
 		}
 	}
-	if len(strings.TrimSpace(string(past))) == 0 {
+	if len(bytes.TrimSpace(past)) == 0 {
 		return nil
 	}
 	rows, err := slurmtext.Table(string(past), "name", "timestart", "timeend", "nodename", "flags")
@@ -91,4 +83,18 @@ func (s *Site) reservations(shown, past []byte, number map[string]int, zone *tim
 		return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.Name, b.Name))
 	})
 	return nil
+}
+
+// numbered returns the nodes of some names that are hosts, in order of number.
+func numbered(hosts *slurmtext.Hosts[int], names []string) (out []workload.ReservedNode) {
+	at := map[int]string{}
+	for _, name := range names {
+		if n, ok := hosts.Find(name); ok {
+			at[n] = name
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(at)) {
+		out = append(out, workload.ReservedNode{Number: n, Name: at[n]})
+	}
+	return out
 }

@@ -46,45 +46,41 @@ type Setting struct {
 	// Min, Max and Default are in the unit of the parameter; outside the range slurmctld refuses its file, ends, or
 	// uses another value. A switch is 0 or 1.
 	Min, Max, Default float64
-	// Unit is that of the parameter, empty for plain numbers.
-	Unit string
-	// Danger is the harm of an unfortunate value, empty if it only schedules badly.
-	Danger string
 }
 
 // settings has the settings of slurm.conf(5) of 22.05, with the ranges that its source checks, in order of ID.
 var settings = func() []Setting {
 	const weight, day, year = math.MaxUint32, 86400, 365 * 86400
 	list := []Setting{
-		{"PriorityCalcPeriod", Span, 60, year, 300, "s", "short ones cost a pass over all jobs each"},
-		{"PriorityDecayHalfLife", Span, 60, 10 * year, 7 * day, "s", "0 is refused without PriorityUsageResetPeriod"},
-		{"PriorityFavorSmall", YesNo, 0, 1, 0, "", ""},
-		{"PriorityMaxAge", Span, 60, 10 * year, 7 * day, "s", ""},
-		{"PriorityWeightAge", Whole, 0, weight, 0, "", ""},
-		{"PriorityWeightAssoc", Whole, 0, weight, 0, "", ""},
-		{"PriorityWeightFairshare", Whole, 0, weight, 0, "", ""},
-		{"PriorityWeightJobSize", Whole, 0, weight, 0, "", ""},
-		{"PriorityWeightPartition", Whole, 0, weight, 0, "", ""},
-		{"PriorityWeightQOS", Whole, 0, weight, 0, "", ""},
-		{WeightTRES + ".gpu", Weight, 0, 1e9, 0, "", "ends slurmctld if AccountingStorageTRES lacks gres/gpu"},
+		{"PriorityCalcPeriod", Span, 60, year, 300},
+		{"PriorityDecayHalfLife", Span, 60, 10 * year, 7 * day},
+		{"PriorityFavorSmall", YesNo, 0, 1, 0},
+		{"PriorityMaxAge", Span, 60, 10 * year, 7 * day},
+		{"PriorityWeightAge", Whole, 0, weight, 0},
+		{"PriorityWeightAssoc", Whole, 0, weight, 0},
+		{"PriorityWeightFairshare", Whole, 0, weight, 0},
+		{"PriorityWeightJobSize", Whole, 0, weight, 0},
+		{"PriorityWeightPartition", Whole, 0, weight, 0},
+		{"PriorityWeightQOS", Whole, 0, weight, 0},
+		{WeightTRES + ".gpu", Weight, 0, 1e9, 0},
 	}
 	for _, s := range []Setting{
-		{"batch_sched_delay", Whole, 0, 3600, 3, "s", ""},
-		{"bf_interval", Whole, 1, 10800, 30, "s", "cycles that take longer than it load slurmctld"},
-		{"bf_job_part_count_reserve", Whole, 0, 100000, 0, "", "wide jobs may starve"},
-		{"bf_max_job_assoc", Whole, 0, 1e6, 0, "", "excludes bf_max_job_user"},
-		{"bf_max_job_part", Whole, 0, 1e6, 0, "", ""},
-		{"bf_max_job_test", Whole, 1, 1e6, 500, "", "many make cycles long"},
-		{"bf_max_job_user", Whole, 0, 1e6, 0, "", ""},
-		{"bf_max_job_user_part", Whole, 0, 1e6, 0, "", ""},
-		{"bf_min_age_reserve", Whole, 0, 30 * day, 0, "s", "wide jobs wait at least as long"},
-		{"bf_min_prio_reserve", Whole, 0, weight, 0, "", "wide jobs may starve"},
-		{"bf_resolution", Whole, 1, 3600, 60, "s", "fine ones make cycles long"},
-		{"bf_window", Whole, 1, 43200, 1440, "min", "jobs with longer limits may starve"},
-		{"default_queue_depth", Whole, 0, 1e6, 100, "", ""},
-		{"partition_job_depth", Whole, 0, 1e6, 0, "", ""},
-		{"sched_interval", Whole, 1, 10800, 60, "s", ""},
-		{"sched_max_job_start", Whole, 0, 1e6, 0, "", ""},
+		{"batch_sched_delay", Whole, 0, 3600, 3},
+		{"bf_interval", Whole, 1, 10800, 30},
+		{"bf_job_part_count_reserve", Whole, 0, 100000, 0},
+		{"bf_max_job_assoc", Whole, 0, 1e6, 0},
+		{"bf_max_job_part", Whole, 0, 1e6, 0},
+		{"bf_max_job_test", Whole, 1, 1e6, 500},
+		{"bf_max_job_user", Whole, 0, 1e6, 0},
+		{"bf_max_job_user_part", Whole, 0, 1e6, 0},
+		{"bf_min_age_reserve", Whole, 0, 30 * day, 0},
+		{"bf_min_prio_reserve", Whole, 0, weight, 0},
+		{"bf_resolution", Whole, 1, 3600, 60},
+		{"bf_window", Whole, 1, 43200, 1440},
+		{"default_queue_depth", Whole, 0, 1e6, 100},
+		{"partition_job_depth", Whole, 0, 1e6, 0},
+		{"sched_interval", Whole, 1, 10800, 60},
+		{"sched_max_job_start", Whole, 0, 1e6, 0},
 	} {
 		s.ID = SchedulerParameters + "." + s.ID
 		list = append(list, s)
@@ -97,9 +93,6 @@ var settings = func() []Setting {
 	return list
 }()
 
-// Settings are the settings that may change while slurmctld runs, in order of ID.
-func Settings() []Setting { return slices.Clone(settings) }
-
 // Find returns the setting of a parameter, in any case, of the parameter of its sign, and of a QOS.
 func Find(id string) (Setting, bool) {
 	for _, s := range settings {
@@ -108,7 +101,7 @@ func Find(id string) (Setting, bool) {
 		}
 	}
 	if outer, _ := slurm.SiteParam(id); isQOS(id) {
-		return Setting{ID: id, Max: outer.Max, Danger: "counts for all clusters of a slurmdbd"}, true
+		return Setting{ID: id, Max: outer.Max}, true
 	}
 	return Setting{}, false
 }

@@ -494,8 +494,7 @@ func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 	}
 	at := map[key]int{}
 	var names [][]string // by group
-	bare, down := 0, 0
-	mixed := 0
+	bare, down, mixed := 0, 0, 0
 	var uncounted []string // types of MIG instances that accounting does not count
 	for _, r := range slurmtext.Records(string(text), "nodename") {
 		name := r["nodename"]
@@ -575,13 +574,9 @@ func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 		s.note("jobs on MIG instances are recorded as jobs of whole GPUs: add %s to AccountingStorageTRES in slurm.conf, "+
 			"and restart slurmctld and slurmdbd", strings.Join(slices.Compact(uncounted), ","))
 	}
-	n := 0
 	number = map[string]int{}
-	for _, group := range names {
-		for _, name := range group {
-			number[name] = n
-			n++
-		}
+	for n, name := range slices.Concat(names...) {
+		number[name] = n
 	}
 	return number, nil
 }

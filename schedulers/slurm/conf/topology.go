@@ -3,7 +3,6 @@ package conf
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -46,14 +45,8 @@ func (s *Site) topology(shown []byte, number map[string]int) error {
 		for _, child := range children {
 			parents[child] = name
 		}
-		at := map[int]string{}
-		for _, name := range names {
-			if n, ok := hosts.Find(name); ok && len(children) == 0 {
-				at[n] = name
-			}
-		}
-		for _, n := range slices.Sorted(maps.Keys(at)) {
-			of.Nodes = append(of.Nodes, workload.ReservedNode{Number: n, Name: at[n]})
+		if len(children) == 0 {
+			of.Nodes = numbered(hosts, names)
 		}
 		switches = append(switches, of)
 	}
