@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 	"time"
@@ -119,15 +120,7 @@ type need struct {
 const wholeNode = -1
 
 // soon is an order of running jobs: by the end of their limits.
-func soon(a, b busy) int {
-	switch {
-	case a.ends != b.ends && a.ends < b.ends:
-		return -1
-	case a.ends != b.ends:
-		return 1
-	}
-	return int(a.id - b.id)
-}
+func soon(a, b busy) int { return cmp.Or(cmp.Compare(a.ends, b.ends), int(a.id-b.id)) }
 
 const (
 	free   = -1      // a node has enough GPUs now
@@ -275,12 +268,7 @@ func (f *future) nextOn(nodes nodeSet, from int) int {
 }
 
 func (f *future) on(i int, nodes nodeSet) bool {
-	for k, w := range f.nodes[i*len(nodes) : (i+1)*len(nodes)] {
-		if w&nodes[k] != 0 {
-			return true
-		}
-	}
-	return false
+	return f.nodes[i*len(nodes) : (i+1)*len(nodes)].overlaps(nodes)
 }
 
 // nth is the count-th least value of a column among nodes, closed if there are fewer.

@@ -432,10 +432,7 @@ func (p *policy) fill() {
 	now := p.v.Now()
 	p.table.reset(now, p.settings.BFWindow, p.settings.BFResolution, p.all)
 	tries := p.considered(p.upToStart(p.queue))
-	rows := p.settings.BFNodeSpaceSize
-	if rows == 0 {
-		rows = p.settings.BFMaxJobTest
-	}
+	rows := cmp.Or(p.settings.BFNodeSpaceSize, p.settings.BFMaxJobTest)
 	p.perPartition = longer(p.perPartition[:0], len(p.site.partitions)) // reservations
 	started := 0
 	for i := 0; i < len(tries); i++ {
@@ -459,11 +456,7 @@ func (p *policy) fill() {
 		case len(p.table.begin) >= rows:
 			tries = tries[:i+1]
 		default:
-			p.avail = append(p.avail[:0], p.all...)
-			clear(p.avail)
-			for _, n := range p.chosen {
-				p.avail.add(int(n))
-			}
+			p.onlyChosen()
 			p.table.reserve(p.avail, at, at+x.limit)
 			p.perPartition[x.part]++
 		}
@@ -544,12 +537,6 @@ func (p *policy) beyondLimits(x *job) bool {
 // nodes; no shape if there is none within the window. Without a right to reserve it can only start now.
 func (p *policy) earliest(j simulator.ID, x *job, reserves bool) (time.Duration, *shape) {
 	k := &p.layouts[x.layout]
-	if len(k.shapes) == 1 {
-		if at, ok := p.earliestIn(j, x, &k.shapes[0], reserves); ok {
-			return at, &k.shapes[0]
-		}
-		return 0, nil
-	}
 	best, in := never, (*shape)(nil)
 	for i := range k.shapes {
 		if at, ok := p.earliestIn(j, x, &k.shapes[i], reserves); ok && at < best {
@@ -559,6 +546,15 @@ func (p *policy) earliest(j simulator.ID, x *job, reserves bool) (time.Duration,
 	}
 	p.chosen = append(p.chosen[:0], p.best...)
 	return best, in
+}
+
+// onlyChosen sets avail to the nodes chosen.
+func (p *policy) onlyChosen() {
+	p.avail = longer(p.avail, len(p.all))
+	clear(p.avail)
+	for _, n := range p.chosen {
+		p.avail.add(int(n))
+	}
 }
 
 func (p *policy) earliestIn(j simulator.ID, x *job, s *shape, reserves bool) (time.Duration, bool) {
@@ -611,10 +607,7 @@ func (p *policy) earliestIn(j simulator.ID, x *job, s *shape, reserves bool) (ti
 			at = later
 			continue
 		}
-		clear(p.avail)
-		for _, n := range p.chosen {
-			p.avail.add(int(n))
-		}
+		p.onlyChosen()
 		switch {
 		case !p.table.reserved(p.avail, row, start, start+x.limit):
 			return start, true

@@ -57,7 +57,7 @@ func (p *policy) comers() []comer {
 		p.freed = max(p.freed, to)
 		if p.usage.enabled {
 			part := &p.site.partitions[p.site.partition(r.Partition, p.v.Cluster())]
-			out = append(out, comer{submit: submit, account: account(r, tenant), user: user, id: j, ended: true,
+			out = append(out, comer{submit: submit, account: cmp.Or(r.Account, tenant), user: user, id: j, ended: true,
 				runs: spell{-1, 0, part.billing(r, gpus), p.site.qos[p.site.qosOf(r.QOS)].UsageFactor, from, to}})
 		}
 	}
@@ -72,7 +72,7 @@ func (p *policy) comers() []comer {
 			ended(j, p.v.JobSubmit(j), p.v.JobSince(j), at, p.v.JobDemand(j), p.v.JobTenantName(j), p.v.JobUser(j), r)
 		} else {
 			out = append(out, comer{submit: p.v.JobSubmit(j), id: j, waits: !p.v.JobRunning(j),
-				account: account(r, p.v.JobTenantName(j)), user: p.v.JobUser(j)})
+				account: cmp.Or(r.Account, p.v.JobTenantName(j)), user: p.v.JobUser(j)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b comer) int { return cmp.Compare(a.submit, b.submit) })
@@ -81,15 +81,12 @@ func (p *policy) comers() []comer {
 
 // introduce gives a job its user and counts it among the running jobs.
 func (p *policy) introduce(c *comer) {
-	if !c.ended {
-		x := &p.jobs[c.id]
-		if p.belongs(x, c.account, c.user); !c.waits {
-			p.enter(c.id)
-		}
-		return
+	if c.ended {
+		c.runs.user = p.of(c.account, c.user)
+		p.past = append(p.past, c.runs)
+	} else if p.belongs(&p.jobs[c.id], c.account, c.user); !c.waits {
+		p.enter(c.id)
 	}
-	c.runs.user = p.of(c.account, c.user)
-	p.past = append(p.past, c.runs)
 }
 
 // rejoin puts a waiting job into the queue.

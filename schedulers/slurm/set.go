@@ -178,54 +178,42 @@ func (s *Settings) setOption(option string) error {
 		"partition_job_depth":       {&s.PartitionJobDepth, 0, any},
 		"sched_max_job_start":       {&s.SchedMaxJobStart, 0, any},
 	}
-	period := func(to *time.Duration, unit time.Duration, low, high int64) error {
-		n := int64(*to / unit)
-		err := whole(&n, value, low, high)
-		*to = time.Duration(n) * unit
-		return err
+	periods := map[string]struct {
+		to        *time.Duration
+		unit      time.Duration
+		low, high int64
+	}{
+		"bf_interval":        {&s.BFInterval, time.Second, 1, 10800},
+		"bf_window":          {&s.BFWindow, time.Minute, 1, 43200},
+		"bf_resolution":      {&s.BFResolution, time.Second, 1, 3600},
+		"bf_min_age_reserve": {&s.BFMinAgeReserve, time.Second, 0, 2592000},
+		"sched_interval":     {&s.SchedInterval, time.Second, 1, any},
+		"batch_sched_delay":  {&s.BatchSchedDelay, time.Second, 0, any},
 	}
-	// interval also takes -1, for never.
-	interval := func(to *time.Duration, high int64) error {
-		if value == "-1" {
-			*to = 0
-			return nil
-		}
-		return period(to, time.Second, 1, high)
-	}
+	flags := map[string]*bool{"defer": &s.Defer, "preempt_youngest_first": &s.PreemptYoungestFirst}
+	c, period := counts[name], periods[name]
+	n := int64(0)
 	var err error
-	switch name {
-	case "bf_interval":
-		err = interval(&s.BFInterval, 10800)
-	case "bf_window":
-		err = period(&s.BFWindow, time.Minute, 1, 43200)
-	case "bf_resolution":
-		err = period(&s.BFResolution, time.Second, 1, 3600)
-	case "bf_min_age_reserve":
-		err = period(&s.BFMinAgeReserve, time.Second, 0, 2592000)
-	case "bf_min_prio_reserve":
-		err = whole(&s.BFMinPrioReserve, value, 0, math.MaxUint32)
-	case "sched_interval":
-		err = interval(&s.SchedInterval, any)
-	case "batch_sched_delay":
-		err = period(&s.BatchSchedDelay, time.Second, 0, any)
-	case "defer":
-		s.Defer = true
-	case "preempt_youngest_first":
-		s.PreemptYoungestFirst = true
-	default:
-		if slices.Contains(light, name) {
-			return nil
-		}
-		if c, counted := counts[name]; counted {
-			n := int64(*c.to)
-			err = whole(&n, value, c.low, c.high)
-			*c.to = int(n)
-			break
-		}
-		return notSimulated("option %q is not simulated", name)
-	}
-	if err == nil && given && (name == "defer" || name == "preempt_youngest_first") {
+	switch flag := flags[name]; {
+	case flag != nil && given:
 		err = fmt.Errorf("takes no value")
+	case flag != nil:
+		*flag = true
+	case name == "bf_min_prio_reserve":
+		err = whole(&s.BFMinPrioReserve, value, 0, math.MaxUint32)
+	case c.to != nil:
+		if err = whole(&n, value, c.low, c.high); err == nil {
+			*c.to = int(n)
+		}
+	case period.to != nil:
+		if value != "-1" || !strings.HasSuffix(name, "_interval") { // -1 is never
+			err = whole(&n, value, period.low, period.high)
+		}
+		if err == nil {
+			*period.to = time.Duration(n) * period.unit
+		}
+	case !slices.Contains(light, name):
+		return notSimulated("option %q is not simulated", name)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)

@@ -107,18 +107,22 @@ func longer[T any](s []T, n int) []T {
 // level is a child's part of the shares of its parent over its part of the usage; the higher, the more it is owed.
 func (s *shares) level(i int32) float64 {
 	a := &s.tree[i]
-	p := &s.tree[a.parent]
-	all := 0.0
-	for _, c := range p.children {
-		all += s.tree[c].shares
-	}
 	switch {
 	case a.shares == 0:
 		return 0
 	case a.usage == 0:
 		return math.Inf(1)
 	}
-	return a.shares / all / (a.usage / p.usage)
+	return s.part(a) / (a.usage / s.tree[a.parent].usage)
+}
+
+// part is the part that an association has of the shares of its siblings and its own.
+func (s *shares) part(a *association) float64 {
+	all := 0.0
+	for _, c := range s.tree[a.parent].children {
+		all += s.tree[c].shares
+	}
+	return share(a.shares, all)
 }
 
 // fairTree ranks the users: the children of the root by level, depth first. The first of n
@@ -139,17 +143,8 @@ func (s *shares) walk(siblings []int32, rank, next *int32, tied bool) {
 		levels[c] = s.level(c)
 	}
 	slices.SortFunc(siblings, func(a, b int32) int {
-		if c := cmp.Compare(levels[b], levels[a]); c != 0 {
-			return c
-		}
-		userA, userB := s.tree[a].user != "", s.tree[b].user != ""
-		switch {
-		case userA && !userB:
-			return -1
-		case userB && !userA:
-			return 1
-		}
-		return cmp.Compare(a, b)
+		return cmp.Or(cmp.Compare(levels[b], levels[a]), // users before accounts
+			cmp.Compare(min(1, len(s.tree[b].user)), min(1, len(s.tree[a].user))), cmp.Compare(a, b))
 	})
 	for i := 0; i < len(siblings); i++ {
 		c := siblings[i]
@@ -187,18 +182,7 @@ func (s *shares) classic(dampening float64) {
 	norm[0], effective[0] = 1, 1
 	for i := 1; i < len(s.tree); i++ {
 		a := &s.tree[i]
-		all := 0.0
-		for _, c := range s.tree[a.parent].children {
-			all += s.tree[c].shares
-		}
-		part := 0.0
-		if all > 0 {
-			part = a.shares / all
-		}
-		own := 0.0
-		if total > 0 {
-			own = a.usage / total
-		}
+		part, own := s.part(a), share(a.usage, total)
 		norm[i] = norm[a.parent] * part
 		effective[i] = own
 		if a.parent != 0 {

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -78,10 +79,8 @@ func within(partition, list string) bool { return slices.Contains(strings.Split(
 
 // partition is the index of a partition; one that the site does not describe has no settings.
 func (s *site) partition(name string, c workload.Cluster) int32 {
-	for i := range s.partitions {
-		if s.partitions[i].Name == name {
-			return int32(i)
-		}
+	if i := slices.IndexFunc(s.partitions, func(p partition) bool { return p.Name == name }); i >= 0 {
+		return int32(i)
 	}
 	s.partitions = append(s.partitions, partition{Partition: workload.Partition{Name: name}, size: sizeOf(c, name)})
 	return int32(len(s.partitions) - 1)
@@ -89,10 +88,8 @@ func (s *site) partition(name string, c workload.Cluster) int32 {
 
 // qosOf is the index of a QOS; one that the site does not describe has priority 0.
 func (s *site) qosOf(name string) int32 {
-	for i := range s.qos {
-		if s.qos[i].Name == name {
-			return int32(i)
-		}
+	if i := slices.IndexFunc(s.qos, func(q workload.QOS) bool { return q.Name == name }); i >= 0 {
+		return int32(i)
 	}
 	s.qos = append(s.qos, workload.QOS{Name: name})
 	return int32(len(s.qos) - 1)
@@ -128,13 +125,7 @@ func (p *partition) limit(v *simulator.View, j simulator.ID, r workload.Request)
 	if d, ok := v.JobEstimate(j); ok {
 		return max(d, time.Second)
 	}
-	switch {
-	case p.DefaultMinutes > 0:
-		return time.Duration(p.DefaultMinutes) * time.Minute
-	case p.MaxMinutes > 0:
-		return time.Duration(p.MaxMinutes) * time.Minute
-	}
-	return unlimited
+	return cmp.Or(time.Duration(cmp.Or(p.DefaultMinutes, p.MaxMinutes))*time.Minute, unlimited)
 }
 
 // billing returns the charge of a second of a job: without weights its CPUs; if it asks for none, one on each

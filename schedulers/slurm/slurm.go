@@ -150,11 +150,7 @@ func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
 	accounts := c.Site.Accounts
 	if len(accounts) == 0 {
 		for _, vc := range c.VCs {
-			shares := vc.Weight
-			if shares == 0 {
-				shares = float64(vc.GPUs)
-			}
-			accounts = append(accounts, workload.Account{Name: vc.Tenant, Shares: shares})
+			accounts = append(accounts, workload.Account{Name: vc.Tenant, Shares: cmp.Or(vc.Weight, float64(vc.GPUs))})
 		}
 	}
 	p.usage.reset(&p.settings, accounts)
@@ -241,7 +237,7 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 	}
 	p.restore()
 	p.tick()
-	p.belongs(x, account(r, p.v.JobTenantName(j)), p.v.JobUser(j))
+	p.belongs(x, cmp.Or(r.Account, p.v.JobTenantName(j)), p.v.JobUser(j))
 	p.arrive(j)
 	p.submit(x.submit)
 }
@@ -259,14 +255,6 @@ func (p *policy) belongs(x *job, in, user string) {
 	}
 	x.uid = uid
 	x.bounds = p.boundsOf(x)
-}
-
-// account returns the account of a job: its tenant, if it asks for none.
-func account(r workload.Request, tenant string) string {
-	if r.Account != "" {
-		return r.Account
-	}
-	return tenant
 }
 
 // cpus returns the CPUs of a job, one on each node if it asks for none.
