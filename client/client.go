@@ -138,8 +138,8 @@ func New(o Options) (*Client, error) {
 		config: pb.NewConfigurationServiceClient(o.Conn), metrics: pb.NewMetricServiceClient(o.Conn)}
 	c.token = uint32(o.Random() * math.MaxUint32)
 	c.reapply = make(chan struct{}, 1)
-	c.events = newEvents(o.Buffer, o.Snapshot != nil)
-	c.reports = newReports(o.Reports)
+	c.events = events{queue: newQueue[*pb.Event](o.Buffer), gap: o.Snapshot != nil}
+	c.reports = reports{queue: newQueue[*pb.MetricReport](o.Reports)}
 	return c, nil
 }
 
@@ -220,7 +220,7 @@ func (c *Client) pause(ctx context.Context, b *retrying, err error) bool {
 	if news {
 		c.o.Notify(err)
 	}
-	return sleep(ctx, d)
+	return Sleep(ctx, d)
 }
 
 // Reasons of the service's errors, in google.rpc.ErrorInfo.
@@ -234,33 +234,34 @@ const (
 // Reason is the reason of an error of the service, such as EPOCH_MISMATCH; "" if it has
 // none.
 func Reason(err error) string {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info.GetReason()
+	info, _ := detail[*errdetails.ErrorInfo](err)
+	return info.GetReason()
+}
+
+// detail returns the first detail of a type in an error of the service.
+func detail[T any](err error) (d T, found bool) {
+	for _, x := range status.Convert(err).Details() {
+		if d, found = x.(T); found {
+			break
 		}
 	}
-	return ""
+	return d, found
 }
 
 // epochOf returns the epoch of the store that an EPOCH_MISMATCH names, nil for other errors.
 func epochOf(err error) *pb.Epoch {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetReason() == reasonEpoch {
-			counter, _ := strconv.ParseInt(info.GetMetadata()["epoch_counter"], 10, 64)
-			return &pb.Epoch{Id: info.GetMetadata()["epoch_id"], Counter: counter}
-		}
+	info, _ := detail[*errdetails.ErrorInfo](err)
+	if info.GetReason() != reasonEpoch {
+		return nil
 	}
-	return nil
+	counter, _ := strconv.ParseInt(info.GetMetadata()["epoch_counter"], 10, 64)
+	return &pb.Epoch{Id: info.GetMetadata()["epoch_id"], Counter: counter}
 }
 
 // retryDelay is how long the service asks to wait before the call is repeated.
 func retryDelay(err error) (time.Duration, bool) {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.RetryInfo); ok {
-			return info.GetRetryDelay().AsDuration(), true
-		}
-	}
-	return 0, false
+	info, found := detail[*errdetails.RetryInfo](err)
+	return info.GetRetryDelay().AsDuration(), found
 }
 
 // Transient reports whether the same call may succeed later.
@@ -311,8 +312,8 @@ func (r *retrying) delay(err error) (d time.Duration, news bool) {
 // reset forgets failures after a success.
 func (r *retrying) reset() { *r = retrying{random: r.random} }
 
-// sleep waits, and reports whether the context has not ended.
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits, and reports whether the context has not ended.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -354,6 +355,20 @@ func (e Endpoint) Check() error {
 			SystemRoots)
 	case e.TokenFile != "" && e.CA == "" && !Loopback(host):
 		return fmt.Errorf("token-file: needs tls-ca: a token is not sent unencrypted to %s", e.Address)
+	}
+	return nil
+}
+
+// CheckCalled is Check of an address that the service calls, as its files name it. Only loopback may be called
+// unencrypted unless plaintext is allowed.
+func (e Endpoint) CheckCalled(allowPlaintext bool) error {
+	if err := e.Check(); err != nil {
+		return errors.New(strings.Replace(err.Error(), "server:", "address:", 1)) // as it is called there
+	}
+	host, _, err := net.SplitHostPort(e.Address)
+	if err == nil && e.CA == "" && !allowPlaintext && !Loopback(host) {
+		return fmt.Errorf("tls-ca: is missing: %s is not a loopback address, and would be called unencrypted; "+
+			"allow-plaintext: true permits that", e.Address)
 	}
 	return nil
 }

@@ -37,20 +37,88 @@ type Counts struct {
 	Waiting   int // not answered yet
 }
 
-// events are the ones that the service has not stored yet, in order.
-type events struct {
+// queue has the events, or the reports, that the service has not stored yet, in order.
+type queue[T proto.Message] struct {
 	mu      sync.Mutex
-	room    int // most events waiting
-	waiting []*pb.Event
+	room    int // most that wait
+	waiting []T
 	counts  Counts
-	gap     bool          // a snapshot is needed
 	more    chan struct{} // wakes the sender
-	fewer   chan struct{} // closed and replaced when events are answered
-	epoch   *pb.Epoch     // of the store that has the events before; nil before the first answer
+	fewer   chan struct{} // closed and replaced when some are answered
 }
 
-func newEvents(room int, gap bool) events {
-	return events{room: room, gap: gap, more: make(chan struct{}, 1), fewer: make(chan struct{})}
+func newQueue[T proto.Message](room int) queue[T] {
+	return queue[T]{room: room, more: make(chan struct{}, 1), fewer: make(chan struct{})}
+}
+
+func (q *queue[T]) wake() {
+	select {
+	case q.more <- struct{}{}:
+	default:
+	}
+}
+
+// flush waits until the service has answered all.
+func (q *queue[T]) flush(ctx context.Context) error {
+	for {
+		q.mu.Lock()
+		n, fewer := len(q.waiting), q.fewer
+		q.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-fewer:
+		}
+	}
+}
+
+// outcome returns the counts so far.
+func (q *queue[T]) outcome() Counts {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := q.counts
+	out.Waiting = len(q.waiting)
+	return out
+}
+
+// next returns at most a number after the ones that were sent, as far as a request has room.
+func (q *queue[T]) next(sent, most int) []T {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	next, bytes := q.waiting[sent:], 0
+	for i, m := range next {
+		if bytes += proto.Size(m); i == most || i > 0 && bytes > maxBytes {
+			next = next[:i]
+			break
+		}
+	}
+	return next[:len(next):len(next)]
+}
+
+// answered forgets the first ones, which the service has answered. The caller holds the lock.
+func (q *queue[T]) answered(n, rejected int, a interface {
+	GetAcceptedCount() int32
+	GetDuplicateCount() int32
+	GetLateCount() int32
+}) {
+	clear(q.waiting[:n])
+	q.waiting = q.waiting[n:]
+	q.counts.Stored += int(a.GetAcceptedCount())
+	q.counts.Duplicate += int(a.GetDuplicateCount())
+	q.counts.Late += int(a.GetLateCount())
+	q.counts.Rejected += rejected
+	close(q.fewer)
+	q.fewer = make(chan struct{})
+}
+
+// events are the events of a client.
+type events struct {
+	queue[*pb.Event]
+	gap   bool      // a snapshot is needed
+	epoch *pb.Epoch // of the store that has the events before; nil before the first answer
 }
 
 // Send takes events over and waits for room in the buffer. Run sends them until they are
@@ -100,37 +168,10 @@ func (c *Client) Resync() {
 }
 
 // Flush waits until the service has answered every event.
-func (c *Client) Flush(ctx context.Context) error {
-	for {
-		c.mu.Lock()
-		n, fewer := len(c.waiting), c.fewer
-		c.mu.Unlock()
-		if n == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-fewer:
-		}
-	}
-}
+func (c *Client) Flush(ctx context.Context) error { return c.flush(ctx) }
 
 // Counts returns the outcome of the events so far.
-func (c *Client) Counts() Counts {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out := c.counts
-	out.Waiting = len(c.waiting)
-	return out
-}
-
-func (c *Client) wake() {
-	select {
-	case c.more <- struct{}{}:
-	default:
-	}
-}
+func (c *Client) Counts() Counts { return c.outcome() }
 
 // sendEvents streams events until the context ends or the service refuses them for good.
 func (c *Client) sendEvents(ctx context.Context) error {
@@ -270,33 +311,16 @@ func (c *Client) batch(sent, most int) []*pb.Event {
 		c.waiting = append(c.waiting, e)
 		c.mu.Unlock()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	next := c.waiting[sent:]
-	bytes := 0
-	for i, e := range next {
-		if bytes += proto.Size(e); i == most || i > 0 && bytes > maxBytes {
-			next = next[:i]
-			break
-		}
-	}
-	return next[:len(next):len(next)]
+	return c.next(sent, most)
 }
 
 // answered forgets the first events, which the service has answered.
 func (c *Client) answered(n int, a *pb.IngestEventsResponse) {
 	c.mu.Lock()
-	clear(c.waiting[:n])
-	c.waiting = c.waiting[n:]
-	c.counts.Stored += int(a.GetAcceptedCount())
-	c.counts.Duplicate += int(a.GetDuplicateCount())
-	c.counts.Late += int(a.GetLateCount())
-	c.counts.Rejected += len(a.GetRejectedEvents())
+	c.queue.answered(n, len(a.GetRejectedEvents()), a)
 	if c.epoch == nil {
 		c.epoch = a.GetEpoch()
 	}
-	close(c.fewer)
-	c.fewer = make(chan struct{})
 	c.mu.Unlock()
 	for _, r := range a.GetRejectedEvents() {
 		c.o.Notify(&RejectedError{r})

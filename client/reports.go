@@ -3,7 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/status"
@@ -42,19 +42,10 @@ func (e *DroppedReportsError) Error() string {
 
 func instant(r *pb.MetricReport) string { return r.GetSchedulerTime().AsTime().Format(time.RFC3339) }
 
-// reports are the ones that the service has not stored yet, in order.
+// reports are the reports of a client.
 type reports struct {
-	mu      sync.Mutex
-	room    int // most reports waiting
-	waiting []*pb.MetricReport
-	counts  Counts
+	queue[*pb.MetricReport]
 	dropped DroppedReportsError // since the last one that was taken over
-	more    chan struct{}       // wakes the sender
-	fewer   chan struct{}       // closed and replaced when reports are answered
-}
-
-func newReports(room int) reports {
-	return reports{room: room, more: make(chan struct{}, 1), fewer: make(chan struct{})}
 }
 
 // Report takes over a scheduler's measurements of itself. Unset fields are filled in: the instance, Options.Now, and
@@ -91,40 +82,15 @@ func (c *Client) Report(r *pb.MetricReport) bool {
 	if dropped.Count > 0 {
 		c.o.Notify(&dropped)
 	}
-	select {
-	case m.more <- struct{}{}:
-	default:
-	}
+	m.wake()
 	return true
 }
 
 // ReportCounts returns the outcome of the reports so far.
-func (c *Client) ReportCounts() Counts {
-	m := &c.reports
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	out := m.counts
-	out.Waiting = len(m.waiting)
-	return out
-}
+func (c *Client) ReportCounts() Counts { return c.reports.outcome() }
 
 // FlushReports waits until the service has answered every report.
-func (c *Client) FlushReports(ctx context.Context) error {
-	m := &c.reports
-	for {
-		m.mu.Lock()
-		n, fewer := len(m.waiting), m.fewer
-		m.mu.Unlock()
-		if n == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-fewer:
-		}
-	}
-}
+func (c *Client) FlushReports(ctx context.Context) error { return c.reports.flush(ctx) }
 
 // sendReports sends reports until the context ends. A permanent failure may be repaired by an operator, and the
 // scheduler goes on without it: it is tried again like a transient one.
@@ -132,7 +98,7 @@ func (c *Client) sendReports(ctx context.Context) error {
 	retry := retrying{random: c.o.Random}
 	most := maxReports
 	for {
-		if len(c.reports.batch(1)) == 0 {
+		if len(c.reports.next(0, 1)) == 0 {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -150,7 +116,7 @@ func (c *Client) sendReports(ctx context.Context) error {
 		case tooLarge(err): // others wait behind it
 			bad := &pb.ReportMetricsResponse_RejectedReport{Field: "reports[0]",
 				Description: status.Convert(err).Message()}
-			c.reportsAnswered(c.reports.batch(1), &pb.ReportMetricsResponse{
+			c.reportsAnswered(c.reports.next(0, 1), &pb.ReportMetricsResponse{
 				RejectedReports: []*pb.ReportMetricsResponse_RejectedReport{bad}})
 		case !c.pause(ctx, &retry, err):
 			return ctx.Err()
@@ -167,7 +133,7 @@ func (c *Client) streamReports(ctx context.Context, most int, retry *retrying) e
 		return err
 	}
 	for sequence := int64(1); ; sequence++ {
-		batch := c.reports.batch(most)
+		batch := c.reports.next(0, most)
 		if len(batch) == 0 {
 			return nil
 		}
@@ -187,37 +153,13 @@ func (c *Client) streamReports(ctx context.Context, most int, retry *retrying) e
 
 // reportsAnswered forgets reports, which the service has answered.
 func (c *Client) reportsAnswered(batch []*pb.MetricReport, a *pb.ReportMetricsResponse) {
-	c.reports.answered(len(batch), a)
+	batch = slices.Clone(batch)
+	c.reports.mu.Lock()
+	c.reports.answered(len(batch), len(a.GetRejectedReports()), a)
+	c.reports.mu.Unlock()
 	for _, r := range a.GetRejectedReports() {
 		if i := int(r.GetIndex()); i >= 0 && i < len(batch) {
 			c.o.Notify(&RejectedReportError{r, batch[i]})
 		}
 	}
-}
-
-// batch returns the next reports.
-func (m *reports) batch(most int) []*pb.MetricReport {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	next, bytes := m.waiting, 0
-	for i, r := range next {
-		if bytes += proto.Size(r); i == most || i > 0 && bytes > maxBytes {
-			next = next[:i]
-			break
-		}
-	}
-	return next[:len(next):len(next)]
-}
-
-// answered forgets the first reports, which the service has answered.
-func (m *reports) answered(n int, a *pb.ReportMetricsResponse) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.waiting = append([]*pb.MetricReport(nil), m.waiting[n:]...)
-	m.counts.Stored += int(a.GetAcceptedCount())
-	m.counts.Duplicate += int(a.GetDuplicateCount())
-	m.counts.Late += int(a.GetLateCount())
-	m.counts.Rejected += len(a.GetRejectedReports())
-	close(m.fewer)
-	m.fewer = make(chan struct{})
 }

@@ -165,7 +165,7 @@ func (c *Client) poll(ctx context.Context, offer func(*pb.Configuration)) error 
 			etag = now.GetEtag()
 			offer(now)
 		}
-		if !sleep(ctx, max(got.GetPollAfter().AsDuration(), firstDelay)) {
+		if !Sleep(ctx, max(got.GetPollAfter().AsDuration(), firstDelay)) {
 			return ctx.Err()
 		}
 	}

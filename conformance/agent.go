@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/client"
 )
 
 var agentChecks = []check{
@@ -64,9 +65,7 @@ func (t *tester) call(c *pb.Configuration) (*pb.Acknowledgement, error) {
 		got, err := t.agent.ApplyConfiguration(ctx, &pb.ApplyConfigurationRequest{Configuration: c},
 			grpc.WaitForReady(true))
 		if status.Code(err) == codes.Unavailable {
-			select {
-			case <-ctx.Done():
-			case <-time.After(50 * time.Millisecond):
+			if client.Sleep(ctx, 50*time.Millisecond) {
 				continue
 			}
 		}
@@ -92,13 +91,7 @@ func (t *tester) takes(c *pb.Configuration) error {
 }
 
 // describes wants DescribeParameters to return the values in force.
-func (t *tester) describes() error {
-	got, err := t.described()
-	if err != nil {
-		return err
-	}
-	return t.same(got, t.runs)
-}
+func (t *tester) describes() error { return t.describesEither(t.runs) }
 
 func (t *tester) described() (*pb.DescribeParametersResponse, error) {
 	ctx, cancel := context.WithTimeout(t.ctx, t.o.Patience)
@@ -173,11 +166,11 @@ func (t *tester) noConfiguration() error {
 // describesEither wants the former values, or another configuration in its place, and remembers which.
 func (t *tester) describesEither(c *pb.Configuration) error {
 	got, err := t.described()
-	if err == nil && got.GetRevision() == c.GetRevision() {
-		t.runs = c
-	}
 	if err != nil {
 		return err
+	}
+	if got.GetRevision() == c.GetRevision() {
+		t.runs = c
 	}
 	return t.same(got, t.runs)
 }
@@ -199,10 +192,7 @@ func (t *tester) cancelled() error {
 }
 
 func (t *tester) takesNewEpoch() error {
-	t.s.mu.Lock()
-	t.s.epoch = &pb.Epoch{Id: "second", Counter: 3}
-	c := t.s.publish(t.s.another(), 2)
-	t.s.mu.Unlock()
+	c, _ := t.restore(&pb.Epoch{Id: "second", Counter: 3}, 2)
 	return t.takes(c)
 }
 

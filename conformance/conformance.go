@@ -19,6 +19,7 @@ import (
 
 	"github.com/autosched/autosched/adapter"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/schedulers/native"
 	"github.com/autosched/autosched/space"
 )
@@ -76,9 +77,9 @@ func Names(agents bool) []string {
 	if agents {
 		list = agentChecks
 	}
-	names := make([]string, len(list))
-	for i, c := range list {
-		names[i] = c.name
+	var names []string
+	for _, c := range list {
+		names = append(names, c.name)
 	}
 	return names
 }
@@ -205,10 +206,7 @@ func (t *tester) until(what string, done func() bool) error {
 
 // settle gives the client time for forbidden actions.
 func (t *tester) settle() {
-	select {
-	case <-t.ctx.Done():
-	case <-time.After(min(t.o.Patience/100, time.Second/4)):
-	}
+	client.Sleep(t.ctx, min(t.o.Patience/100, time.Second/4))
 }
 
 // check is one thing that clients have to do.
@@ -294,6 +292,11 @@ func (t *tester) about(c *pb.Configuration) (out []*pb.AcknowledgeConfigurationR
 	return out
 }
 
+// heard waits until a configuration is acknowledged in any way.
+func (t *tester) heard(c *pb.Configuration) error {
+	return t.until("acknowledgement of "+c.GetName(), func() bool { return len(t.about(c)) > 0 })
+}
+
 // applied waits until a configuration is acknowledged as in force.
 func (t *tester) applied(c *pb.Configuration) error {
 	var last *pb.Acknowledgement
@@ -349,17 +352,14 @@ func (t *tester) deadline() error {
 
 // lag is the time of a service that is slow.
 func (t *tester) lag() {
-	select {
-	case <-t.ctx.Done():
-	case <-time.After(min(t.o.Patience/20, 2*time.Second)):
-	}
+	client.Sleep(t.ctx, min(t.o.Patience/20, 2*time.Second))
 }
 
 func (t *tester) lateAnswer() error {
 	t.s.set(func() { t.s.holdAck = true })
 	defer t.s.set(func() { t.s.holdAck = false })
 	c := t.s.next()
-	if err := t.until("acknowledgement of "+c.GetName(), func() bool { return len(t.about(c)) > 0 }); err != nil {
+	if err := t.heard(c); err != nil {
 		return err
 	}
 	next := t.s.next()
@@ -453,7 +453,7 @@ func (t *tester) refuse() error {
 	if err != nil {
 		return err
 	}
-	if err := t.until("acknowledgement of "+c.GetName(), func() bool { return len(t.about(c)) > 0 }); err != nil {
+	if err := t.heard(c); err != nil {
 		return err
 	}
 	t.s.mu.Lock()
@@ -467,13 +467,19 @@ func (t *tester) refuse() error {
 	return errors.New("it is acknowledged as APPLIED")
 }
 
+// restore has another process serve an epoch, which offers another configuration as a revision. It returns how many
+// configurations were sent before.
+func (t *tester) restore(epoch *pb.Epoch, revision int64) (c *pb.Configuration, sent int) {
+	t.s.set(func() {
+		t.s.epoch, sent = epoch, t.s.sent
+		c = t.s.publish(t.s.another(), revision)
+		t.s.streams++
+	})
+	return c, sent
+}
+
 func (t *tester) newEpoch() error {
-	t.s.mu.Lock()
-	t.s.epoch = &pb.Epoch{Id: "second", Counter: 3}
-	c := t.s.publish(t.s.another(), 2)
-	t.s.streams++ // the restored service is another process
-	t.s.note()
-	t.s.mu.Unlock()
+	c, _ := t.restore(&pb.Epoch{Id: "second", Counter: 3}, 2)
 	if err := t.applied(c); err != nil {
 		return err
 	}
@@ -487,24 +493,17 @@ func (t *tester) newEpoch() error {
 
 func (t *tester) formerEpoch() error {
 	t.s.mu.Lock()
-	right := t.s.epoch
-	t.s.epoch = &pb.Epoch{Id: "old copy", Counter: 2}
-	c := t.s.publish(t.s.another(), t.s.offer.GetRevision()+7)
-	t.s.streams++
-	before := t.s.sent
-	t.s.note()
+	right, revision := t.s.epoch, t.s.offer.GetRevision()
 	t.s.mu.Unlock()
+	c, before := t.restore(&pb.Epoch{Id: "old copy", Counter: 2}, revision+7)
 	err := t.until("watch or poll", func() bool { return t.s.sent > before })
 	t.settle()
 	t.s.mu.Lock()
 	wrong := slices.ContainsFunc(t.about(c), func(a *pb.AcknowledgeConfigurationRequest) bool {
 		return inForce(a.GetAcknowledgement())
 	})
-	t.s.epoch = right
-	next := t.s.publish(t.s.another(), 3)
-	t.s.streams++
-	t.s.note()
 	t.s.mu.Unlock()
+	next, _ := t.restore(right, 3)
 	switch {
 	case err != nil:
 		return err
@@ -614,7 +613,7 @@ func (t *tester) crashAcknowledging() error {
 	}
 	t.s.set(func() { t.s.holdAck = true })
 	c := t.s.next()
-	err := t.until("acknowledgement of "+c.GetName(), func() bool { return len(t.about(c)) > 0 })
+	err := t.heard(c)
 	var n int
 	if err == nil {
 		err = t.restarted(func() {
@@ -637,12 +636,4 @@ func (t *tester) crashIdle() error {
 		return err
 	}
 	return t.applied(c)
-}
-
-// within is the time of an event, or why it has none.
-func within(e *pb.Event) (time.Time, error) {
-	if err := e.GetSchedulerTime().CheckValid(); err != nil {
-		return time.Time{}, fmt.Errorf("event %q: scheduler_time: %w", e.GetEventId(), err)
-	}
-	return e.GetSchedulerTime().AsTime(), nil
 }

@@ -115,8 +115,8 @@ func (t *tester) events() error {
 		return err
 	}
 	for _, e := range all {
-		if _, err := within(e); err != nil {
-			return err
+		if err := e.GetSchedulerTime().CheckValid(); err != nil {
+			return fmt.Errorf("event %q: scheduler_time: %w", e.GetEventId(), err)
 		}
 		if id := e.GetEventId(); id == "" || len(id) > 128 {
 			return fmt.Errorf("event_id %.200q is not 1 to 128 bytes", id)

@@ -327,25 +327,19 @@ func (s *configurations) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 			return errAway
 		}
 		if offer != seen {
-			if err := stream.Send(&pb.WatchConfigurationsResponse{ResumeToken: token,
-				Event: &pb.WatchConfigurationsResponse_Configuration{Configuration: offer}}); err != nil {
-				return err
+			out := []*pb.WatchConfigurationsResponse{
+				{Event: &pb.WatchConfigurationsResponse_Configuration{Configuration: offer}}}
+			if seen == nil { // with messages that need no action of a client
+				out = append(out, &pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Bookmark_{
+					Bookmark: &pb.WatchConfigurationsResponse_Bookmark{}}},
+					&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Paused_{
+						Paused: &pb.WatchConfigurationsResponse_Paused{Actor: "operator"}}},
+					&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Resumed_{
+						Resumed: &pb.WatchConfigurationsResponse_Resumed{}}})
 			}
-			if seen == nil {
-				if err := stream.Send(&pb.WatchConfigurationsResponse{ResumeToken: token,
-					Event: &pb.WatchConfigurationsResponse_Bookmark_{
-						Bookmark: &pb.WatchConfigurationsResponse_Bookmark{}}}); err != nil {
-					return err
-				}
-				// Messages that need no action of a client.
-				if err := stream.Send(&pb.WatchConfigurationsResponse{ResumeToken: token,
-					Event: &pb.WatchConfigurationsResponse_Paused_{
-						Paused: &pb.WatchConfigurationsResponse_Paused{Actor: "operator"}}}); err != nil {
-					return err
-				}
-				if err := stream.Send(&pb.WatchConfigurationsResponse{ResumeToken: token,
-					Event: &pb.WatchConfigurationsResponse_Resumed_{
-						Resumed: &pb.WatchConfigurationsResponse_Resumed{}}}); err != nil {
+			for _, m := range out {
+				m.ResumeToken = token
+				if err := stream.Send(m); err != nil {
 					return err
 				}
 			}

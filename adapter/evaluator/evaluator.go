@@ -5,12 +5,12 @@ package evaluator
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -142,21 +142,11 @@ func (e *Evaluator) check() error {
 		return fmt.Errorf("parallel-trials: %d is not from 1 to %d", e.Trials, maxTrials)
 	}
 	if e.Address != "" {
-		if err := e.Check(); err != nil {
-			return errors.New(strings.Replace(err.Error(), "server:", "address:", 1)) // as it is called here
-		}
-		host, _, err := net.SplitHostPort(e.Address)
-		if err == nil && e.CA == "" && !e.AllowPlaintext && !client.Loopback(host) {
-			return fmt.Errorf("tls-ca: is missing: %s is not a loopback address, and would be called unencrypted; "+
-				"allow-plaintext: true permits that", e.Address)
+		if err := e.CheckCalled(e.AllowPlaintext); err != nil {
+			return err
 		}
 	}
-	if e.Deadline == 0 {
-		e.Deadline = defaultDeadline
-	}
-	if e.Trials == 0 {
-		e.Trials = 1
-	}
+	e.Deadline, e.Trials = cmp.Or(e.Deadline, defaultDeadline), cmp.Or(e.Trials, 1)
 	return nil
 }
 

@@ -6,13 +6,13 @@ package push
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -139,7 +139,7 @@ func (a *agent) follow(ctx context.Context) {
 			last = err.Error()
 			a.log.Warn("the service refuses the agent", "err", err)
 		}
-		wait(ctx, again)
+		client.Sleep(ctx, again)
 	}
 }
 
@@ -232,7 +232,7 @@ func (a *agent) answered(ctx context.Context, err error) {
 // look reads back from time to time, and has the configuration applied again where something
 // else is in force: the agent restarted, say.
 func (a *agent) look(ctx context.Context) {
-	for wait(ctx, a.Interval) {
+	for client.Sleep(ctx, a.Interval) {
 		a.lookOnce(ctx)
 	}
 }
@@ -277,7 +277,7 @@ func (a *agent) pull(ctx context.Context) {
 			last = err.Error()
 			a.log.Warn("the agent's events are not received", "err", err)
 		}
-		wait(ctx, again)
+		client.Sleep(ctx, again)
 	}
 }
 
@@ -307,16 +307,6 @@ func (a *agent) pullOnce(ctx context.Context) error {
 			a.token = m.GetResumeToken()
 		}
 		a.mu.Unlock()
-	}
-}
-
-// wait reports whether the context has not ended meanwhile.
-func wait(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 
@@ -408,19 +398,6 @@ func (a *Agent) check() error {
 	case a.Interval < 0:
 		return fmt.Errorf("interval: %v is negative", a.Interval)
 	}
-	if err := a.Check(); err != nil {
-		return errors.New(strings.Replace(err.Error(), "server:", "address:", 1)) // as it is called here
-	}
-	host, _, err := net.SplitHostPort(a.Address)
-	if err == nil && a.CA == "" && !a.AllowPlaintext && !client.Loopback(host) {
-		return fmt.Errorf("tls-ca: is missing: %s is not a loopback address, and would be called unencrypted; "+
-			"allow-plaintext: true permits that", a.Address)
-	}
-	if a.Deadline == 0 {
-		a.Deadline = defaultDeadline
-	}
-	if a.Interval == 0 {
-		a.Interval = defaultInterval
-	}
-	return nil
+	a.Deadline, a.Interval = cmp.Or(a.Deadline, defaultDeadline), cmp.Or(a.Interval, defaultInterval)
+	return a.CheckCalled(a.AllowPlaintext)
 }

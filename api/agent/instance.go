@@ -149,14 +149,8 @@ const (
 
 // pass waits for emulated time.
 func (i *instance) pass(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(time.Duration(float64(d) / i.agent.o.Speedup))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	client.Sleep(ctx, time.Duration(float64(d)/i.agent.o.Speedup))
+	return ctx.Err()
 }
 
 // notify ends the emulation where the service rejects an event: its own mistake.

@@ -84,7 +84,7 @@ var layers = []layer{
 	{"adapter/slurm/site", 6, []string{"adapter/slurm", "internal/slurmtext", "replay", "schedulers", "space", "workload",
 		"internal/atomicfile"}},
 	{"adapter", 6, []string{"api/autosched/v1", "client", "schedulers", "space", "internal"}},
-	{"conformance", 6, []string{"api/autosched/v1", "adapter", "schedulers", "space"}},
+	{"conformance", 6, []string{"api/autosched/v1", "adapter", "client", "schedulers", "space"}},
 	// No resource of the API knows another.
 	{"api/server/admin", 6, resource},
 	{"api/server/config", 6, resource},
