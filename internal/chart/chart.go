@@ -4,6 +4,7 @@
 package chart
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -133,21 +134,11 @@ func (l *Line) draw(c canvas, p *plane) {
 	c.line(&l.Mark, p.places(l.Points), l.width(), l.Dash)
 }
 
-func (l *Line) width() float64 {
-	if l.Width == 0 {
-		return 1.5
-	}
-	return l.Width
-}
+func (l *Line) width() float64 { return cmp.Or(l.Width, 1.5) }
 
 func (a *Area) draw(c canvas, p *plane) { c.area(&a.Mark, p.places(a.Points)) }
 
-func (d *Dots) radius() float64 {
-	if d.Radius == 0 {
-		return 2.5
-	}
-	return d.Radius
-}
+func (d *Dots) radius() float64 { return cmp.Or(d.Radius, 2.5) }
 
 func (d *Dots) draw(c canvas, p *plane) {
 	for _, at := range d.Points {

@@ -140,15 +140,11 @@ func Clip(name string, n int) string {
 	return name
 }
 
-// durations are the ticks of a duration axis.
-var durations = []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour,
-	10 * time.Hour, 24 * time.Hour,
-	3 * 24 * time.Hour, 10 * 24 * time.Hour, 30 * 24 * time.Hour, 100 * 24 * time.Hour, 1000 * 24 * time.Hour}
-
 // DurationTicks returns ticks of a logarithmic axis in seconds.
-func DurationTicks() []Tick {
-	var out []Tick
-	for _, d := range durations {
+func DurationTicks() (out []Tick) {
+	const day = 24 * time.Hour
+	for _, d := range [...]time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour,
+		10 * time.Hour, day, 3 * day, 10 * day, 30 * day, 100 * day, 1000 * day} {
 		out = append(out, Tick{d.Seconds(), ShortDuration(d)})
 	}
 	return out

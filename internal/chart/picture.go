@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"html/template"
@@ -62,13 +63,10 @@ func (m *margins) grow(o margins) {
 }
 
 func (p *Picture) size() (width, height float64) {
-	if width = p.Width; width == 0 {
-		width = 1040
-	}
 	for _, r := range p.Rows {
 		height += r.Height
 	}
-	return width, height
+	return cmp.Or(p.Width, 1040), height
 }
 
 func (p *Picture) draw(c canvas) {
@@ -164,8 +162,7 @@ func (x *cell) margins() margins {
 	label := style{size: labelSize}
 	m := margins{left: 2, right: 2, top: 4, bottom: 4}
 	for _, t := range x.yTicks() {
-		f := label
-		f.bold = x.Y.Labels
+		f := style{size: labelSize, bold: x.Y.Labels}
 		m.left = max(m.left, 1.06*f.width(t.Label)+8) // the reader's font may be wider
 	}
 	if x.Y.Name != "" {

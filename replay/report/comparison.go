@@ -175,7 +175,6 @@ func (r *rowsDocument) writeJobs(w io.Writer) error {
 			return err
 		}
 	}
-	c.Flush()
 	return c.Error()
 }
 
@@ -304,11 +303,7 @@ func (p *rowsPage) section(title string, results []replay.Result) rowsSection {
 		jcts[i], waits[i] = slices.Sorted(slices.Values(r.Rows.JCTs())), slices.Sorted(slices.Values(r.Rows.Waits()))
 	}
 	draw := func(sorted [][]float64, label, name string) *figure {
-		c := cdf(p.Swatches, sorted, name)
-		if c == nil {
-			return nil
-		}
-		return newFigure(label+", a curve for each row", 340, func(float64) *chart.Chart { return c })
+		return newStill(label+", a curve for each row", 340, cdf(p.Swatches, sorted, name))
 	}
 	s.JCT = draw(jcts, "Share of jobs by job completion time", "job completion time")
 	s.Queue = draw(waits, "Share of jobs by queueing delay", "queueing delay")

@@ -213,18 +213,13 @@ func (r *document) writeHTML(w io.Writer) error {
 func (p *page) draw() {
 	p.Style, p.PeakGPUs = chart.Style(), p.Cluster.TotalGPUs()
 	sorted := p.sortedJCTs()
-	if c := cdf(p.Swatches, sorted, "job completion time"); c != nil {
-		p.CDF = newFigure("Share of jobs by job completion time, one curve for each method", 380,
-			func(float64) *chart.Chart { return c })
-	}
-	if c := p.gains(sorted); c != nil {
-		p.Gains = newFigure("Ratio of the baseline's to each method's job completion time at every percentile", 310,
-			func(float64) *chart.Chart { return c })
-	}
+	p.CDF = newStill("Share of jobs by job completion time, one curve for each method", 380,
+		cdf(p.Swatches, sorted, "job completion time"))
+	p.Gains = newStill("Ratio of the baseline's to each method's job completion time at every percentile", 310,
+		p.gains(sorted))
 	if n := len(p.Methods); n > 0 {
 		p.Ratios = newFigure("Ratio of the baseline's to each method's average job completion time",
-			float64(ratioRow*n+54),
-			p.ratios)
+			float64(ratioRow*n+54), p.ratios)
 	}
 	p.Loads, p.Changes = p.loads(), p.changes()
 }
@@ -292,16 +287,25 @@ func minute(s string) string {
 // timeColumn formats a column of times in seconds in the unit that fits the longest, and
 // marks the lowest.
 func timeColumn(rows int, seconds func(row int) float64) (unit string, cells []cell) {
-	top, best := 0., math.Inf(1)
+	top := 0.
 	for i := range rows {
-		top, best = max(top, seconds(i)), min(best, seconds(i))
+		top = max(top, seconds(i))
 	}
 	unit, size, digits := unitOf(top)
+	return unit, cellsOf(rows, seconds, size, digits)
+}
+
+// cellsOf formats a column of numbers in a unit, and marks the lowest.
+func cellsOf(rows int, value func(row int) float64, unit float64, digits int) (cells []cell) {
+	best := math.Inf(1)
 	for i := range rows {
-		v := seconds(i)
-		cells = append(cells, cell{strconv.FormatFloat(v/size, 'f', digits, 64), v == best && rows > 1})
+		best = min(best, value(i))
 	}
-	return unit, cells
+	for i := range rows {
+		v := value(i)
+		cells = append(cells, cell{strconv.FormatFloat(v/unit, 'f', digits, 64), v == best && rows > 1})
+	}
+	return cells
 }
 
 // table of methods.
@@ -360,14 +364,8 @@ func (p *page) drawn() {
 		{"CO2", "kg", func(m *replay.Method) float64 { return m.CO2 }},
 	} {
 		p.Columns = append(p.Columns, column{c.name, c.unit, "of what the configuration decides"})
-		best := math.Inf(1)
-		for i := range p.document.Methods {
-			best = min(best, c.of(&p.document.Methods[i]))
-		}
-		for i := range p.document.Methods {
-			v := c.of(&p.document.Methods[i])
-			text := strconv.FormatFloat(v, 'f', 1, 64)
-			p.Rows[i].Cells = append(p.Rows[i].Cells, cell{text, v == best && len(p.Rows) > 1})
+		for i, x := range cellsOf(len(p.Rows), func(i int) float64 { return c.of(&p.document.Methods[i]) }, 1, 1) {
+			p.Rows[i].Cells = append(p.Rows[i].Cells, x)
 		}
 	}
 }

@@ -33,6 +33,14 @@ func newFigure(label string, height float64, draw func(width float64) *chart.Cha
 	return &figure{picture(wide, "fig wide"), picture(narrow, "fig narrow")}
 }
 
+// newStill is a figure of one chart for both, nil without.
+func newStill(label string, height float64, c *chart.Chart) *figure {
+	if c == nil {
+		return nil
+	}
+	return newFigure(label, height, func(float64) *chart.Chart { return c })
+}
+
 // curve is a line in the colour and dashes of a method. Unchecking the method
 // hides it.
 func (s *swatch) curve(points []chart.Point) *chart.Line {

@@ -135,11 +135,8 @@ func (r *document) seed(m *replay.Method, k int) string {
 
 // writeDecisions writes a row for each round of each method and seed.
 func (r *document) writeDecisions(w io.Writer) error {
-	c := csv.NewWriter(w)
-	if err := c.Write([]string{"method", "seed", "round", "at", "at_s", "adopted", "ratio", "ratio_low", "ratio_high",
-		"evaluations", "search", "why", "reason", "configuration"}); err != nil {
-		return err
-	}
+	rows := [][]string{{"method", "seed", "round", "at", "at_s", "adopted", "ratio", "ratio_low", "ratio_high",
+		"evaluations", "search", "why", "reason", "configuration"}}
 	for i := range r.Methods {
 		m := &r.Methods[i]
 		for k, of := range seedsOf(m) {
@@ -148,16 +145,13 @@ func (r *document) writeDecisions(w io.Writer) error {
 				if d.Interval != nil {
 					low, high = number(d.Interval.Low), number(d.Interval.High)
 				}
-				if err := c.Write([]string{m.Method, r.seed(m, k), strconv.Itoa(n), d.At, number(d.AtS),
+				rows = append(rows, []string{m.Method, r.seed(m, k), strconv.Itoa(n), d.At, number(d.AtS),
 					strconv.FormatBool(d.Adopted), number(d.Ratio), low, high,
-					strconv.Itoa(d.Evaluations), string(d.Search), d.Why, d.Reason, d.Configuration}); err != nil {
-					return err
-				}
+					strconv.Itoa(d.Evaluations), string(d.Search), d.Why, d.Reason, d.Configuration})
 			}
 		}
 	}
-	c.Flush()
-	return c.Error()
+	return csv.NewWriter(w).WriteAll(rows)
 }
 
 // writeJobs writes a row for each counted job, in order of submission, with its
@@ -168,19 +162,13 @@ func (r *document) writeJobs(w io.Writer) error {
 	for i := range r.Methods {
 		head, rows = append(head, r.Methods[i].Method), append(rows, r.Methods[i].Rows)
 	}
-	if err := c.Write(head); err != nil {
-		return err
-	}
-	if err := writeTable(c, nil, rows); err != nil {
-		return err
-	}
-	c.Flush()
-	return c.Error()
+	c.Write(head)
+	return writeTable(c, nil, rows)
 }
 
 // writeTable writes a row for each job: fields before its name, and its JCT in seconds in each simulation.
 func writeTable(c *csv.Writer, before []string, of []replay.JobRows) error {
-	return replay.Table(of, func(id string, jcts []*float64) error {
+	err := replay.Table(of, func(id string, jcts []*float64) error {
 		row := append(slices.Clone(before), id)
 		for _, v := range jcts {
 			if v == nil {
@@ -191,6 +179,11 @@ func writeTable(c *csv.Writer, before []string, of []replay.JobRows) error {
 		}
 		return c.Write(row)
 	})
+	c.Flush()
+	if err == nil {
+		err = c.Error()
+	}
+	return err
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
