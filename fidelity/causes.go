@@ -210,8 +210,7 @@ func concentration(pairs []pair, excess []float64, sum float64, in *Input, parts
 			var used []delta
 			for i := range in.Trace.Jobs() {
 				if j := &in.Trace.Jobs()[i]; j.HasWait && by.of(j) == name {
-					start := j.Submit + j.Wait
-					used = append(used, delta{start, int64(j.GPUs)}, delta{start + j.Duration, -int64(j.GPUs)})
+					used = append(used, occupied(j)...)
 				}
 			}
 			own := record{used: stepsOf(used)}

@@ -97,6 +97,12 @@ type delta struct {
 	by int64
 }
 
+// occupied are the GPUs that a recorded job takes and gives back, in thousandths.
+func occupied(j *workload.Job) []delta {
+	start := j.Submit + j.Wait
+	return []delta{{start, int64(j.GPUs)}, {start + j.Duration, -int64(j.GPUs)}}
+}
+
 func stepsOf(deltas []delta) (s steps) {
 	slices.SortStableFunc(deltas, func(a, b delta) int { return cmp.Compare(a.at, b.at) })
 	level := int64(0)
@@ -121,7 +127,7 @@ func recordOf(in *Input) *record {
 	for i := range in.Trace.Jobs() {
 		j := &in.Trace.Jobs()[i]
 		if start := j.Submit + j.Wait; j.HasWait && start < in.To && start+j.Duration > in.From {
-			used = append(used, delta{start, int64(j.GPUs)}, delta{start + j.Duration, -int64(j.GPUs)})
+			used = append(used, occupied(j)...)
 		}
 	}
 	free := capacity(in, func(int) bool { return true })
@@ -133,7 +139,6 @@ func recordOf(in *Input) *record {
 
 // capacity is how some groups of the assumed cluster change: all of their nodes first.
 func capacity(in *Input, has func(group int) bool) []delta {
-	var out []delta
 	gpus, all := make([]int64, 0, in.Cluster.Nodes()), int64(0)
 	for i, g := range in.Cluster.Groups {
 		of := int64(0)
@@ -145,8 +150,7 @@ func capacity(in *Input, has func(group int) bool) []delta {
 			gpus = append(gpus, of)
 		}
 	}
-	first := -workload.MaxSubmit
-	out = append(out, delta{first, all})
+	out := []delta{{-workload.MaxSubmit, all}}
 	closed := make([]bool, len(gpus))
 	for _, e := range in.Simulate.Nodes {
 		shut := e.Kind != workload.NodeUp

@@ -29,7 +29,5 @@ func (r *Round) hasDeadline() bool {
 
 // countsMisses reports whether the goal or Front names the deadlines missed.
 func (r *Round) countsMisses() bool {
-	g := &r.Goal
-	return g.names(missesMetric) || slices.Contains(r.Front, missesMetric) ||
-		slices.ContainsFunc(g.Constraints, func(c Constraint) bool { return c.Metric == missesMetric })
+	return slices.Contains(r.Goal.counted(), missesMetric) || slices.Contains(r.Front, missesMetric)
 }

@@ -106,6 +106,20 @@ func ParseGoal(text string) (Goal, error) {
 	return g, nil
 }
 
+// counted are the metrics of the objective, of the ranks after it and of the constraints.
+func (g *Goal) counted() (names []string) {
+	for _, t := range g.Terms {
+		names = append(names, t.Metric)
+	}
+	for _, r := range g.Then {
+		names = append(names, r.Metric)
+	}
+	for _, c := range g.Constraints {
+		names = append(names, c.Metric)
+	}
+	return names
+}
+
 func (g *Goal) names(metric string) bool {
 	return slices.ContainsFunc(g.Terms, func(t Term) bool { return t.Metric == metric }) ||
 		slices.ContainsFunc(g.Then, func(r Rank) bool { return r.Metric == metric })

@@ -46,22 +46,10 @@ func (sc *Scorer) CompareWith(ctx context.Context, incumbent space.Config) error
 // wanted returns the metrics to compute, each once.
 func (sc *Scorer) wanted() []string {
 	var out []string
-	add := func(name string) {
+	for _, name := range slices.Concat(sc.goal.counted(), sc.others) {
 		if !slices.Contains(out, name) {
 			out = append(out, name)
 		}
-	}
-	for _, t := range sc.goal.Terms {
-		add(t.Metric)
-	}
-	for _, r := range sc.goal.Then {
-		add(r.Metric)
-	}
-	for _, c := range sc.goal.Constraints {
-		add(c.Metric)
-	}
-	for _, name := range sc.others {
-		add(name)
 	}
 	return out
 }

@@ -202,13 +202,10 @@ func (h *history) exclude(out *Result) {
 
 // win adds a configuration with a number of wins.
 func (h *history) win(round int, at time.Duration, x *situation, s *schedulers.Scheduler, c space.Config, wins int) {
-	if c.Equal(c.Space().Default()) || slices.Contains(h.Excluded, c.Hash()) {
+	preset := func(p search.Preset) bool { return p.Config.Equal(c) }
+	if c.Equal(c.Space().Default()) || slices.Contains(h.Excluded, c.Hash()) ||
+		slices.ContainsFunc(presetsIn(c.Space(), s), preset) {
 		return
-	}
-	for _, p := range presetsIn(c.Space(), s) {
-		if p.Config.Equal(c) {
-			return
-		}
 	}
 	w := winner{config: c, Situation: *x, Round: round, At: at, Wins: wins}
 	var err error

@@ -38,19 +38,9 @@ func Metered(metric string) bool { return metrics[metric].whole != nil }
 
 // Metered names a metric of the goal that needs Options.Meter, "" if none does.
 func (g *Goal) Metered() string {
-	for _, t := range g.Terms {
-		if Metered(t.Metric) {
-			return t.Metric
-		}
-	}
-	for _, r := range g.Then {
-		if Metered(r.Metric) {
-			return r.Metric
-		}
-	}
-	for _, c := range g.Constraints {
-		if Metered(c.Metric) {
-			return c.Metric
+	for _, name := range g.counted() {
+		if Metered(name) {
+			return name
 		}
 	}
 	return ""

@@ -210,12 +210,7 @@ func (t *tape) replay(s stretch, fits func(*workload.Job) bool, k int) (Scenario
 }
 
 func allFit(jobs []workload.Job, fits func(*workload.Job) bool) bool {
-	for i := range jobs {
-		if !fits(&jobs[i]) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(jobs, func(j workload.Job) bool { return !fits(&j) })
 }
 
 // past is the jobs that policies know when replays begin.

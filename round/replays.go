@@ -22,7 +22,6 @@ import (
 // for concurrent use. Its entries are bounded in number; the size of those with the results of jobs grows with the
 // history. The zero value is empty.
 type Replays struct {
-	mu      sync.Mutex
 	results latest[*replayed] // by digests of everything that the replay depends on, without jobs
 	jobs    latest[[]jobTimes]
 	losers  latest[[]Group]
@@ -39,19 +38,30 @@ const (
 
 // latest are values by key in two parts. Those that were not used since as many others were as fill a part are
 // forgotten.
-type latest[V any] struct{ recent, old map[string]V }
+type latest[V any] struct {
+	mu          sync.Mutex
+	recent, old map[string]V
+}
 
 func (l *latest[V]) get(key string, bound int) (x V, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if x, ok = l.recent[key]; ok {
 		return x, true
 	}
 	if x, ok = l.old[key]; ok {
-		l.put(key, x, bound)
+		l.keep(key, x, bound)
 	}
 	return x, ok
 }
 
 func (l *latest[V]) put(key string, x V, bound int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keep(key, x, bound)
+}
+
+func (l *latest[V]) keep(key string, x V, bound int) {
 	if _, there := l.recent[key]; !there && (l.recent == nil || len(l.recent) >= bound) {
 		l.recent, l.old = map[string]V{}, l.recent
 	}
@@ -62,8 +72,6 @@ func (r *Replays) get(key string) *replayed {
 	if r == nil {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	x, _ := r.results.get(key, keptReplays)
 	return x
 }
@@ -72,8 +80,6 @@ func (r *Replays) add(key string, x *replayed) {
 	if r != nil {
 		short := *x
 		short.jobs = nil
-		r.mu.Lock()
-		defer r.mu.Unlock()
 		r.results.put(key, &short, keptReplays)
 	}
 }
@@ -316,10 +322,7 @@ func (f *field) losersOf(ctx context.Context, before, after *Compared, kept *Rep
 	for i := range f.runs {
 		key += f.runs[i].key
 	}
-	kept.mu.Lock()
-	out, known := kept.losers.get(key, keptLosers)
-	kept.mu.Unlock()
-	if known {
+	if out, known := kept.losers.get(key, keptLosers); known {
 		return out, nil
 	}
 	var changes []JobChange
@@ -328,9 +331,7 @@ func (f *field) losersOf(ctx context.Context, before, after *Compared, kept *Rep
 		for n, c := range [...]*Compared{before, after} {
 			at := f.runs[i].key + c.Config.Hash()
 			if all[n] = c.replays[i].jobs; all[n] == nil {
-				kept.mu.Lock()
 				all[n], _ = kept.jobs.get(at, keptJobs)
-				kept.mu.Unlock()
 			}
 			if all[n] == nil {
 				x, err := f.scorer.replay(ctx, c.Config, i)
@@ -339,18 +340,14 @@ func (f *field) losersOf(ctx context.Context, before, after *Compared, kept *Rep
 				}
 				all[n] = x.jobs
 			}
-			kept.mu.Lock()
 			kept.jobs.put(at, all[n], keptJobs) // for the next day
-			kept.mu.Unlock()
 		}
 		changes = append(changes, jobChanges(f.scorer.scenarios[i].Arrivals.Jobs(), all[0], all[1])...)
 	}
-	out = Losers(changes)
+	out := Losers(changes)
 	for i := range out {
 		out[i].Jobs, out[i].Slower = max(1, (out[i].Jobs+replays/2)/replays), (out[i].Slower+replays/2)/replays
 	}
-	kept.mu.Lock()
-	defer kept.mu.Unlock()
 	kept.losers.put(key, out, keptLosers)
 	return out, nil
 }

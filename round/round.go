@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/schedulers"
@@ -255,10 +256,6 @@ func presetsIn(s *space.Space, b *schedulers.Scheduler) []search.Preset {
 // allExhausted reports whether every configuration ran out of events: then there
 // is nothing to choose from, and the incumbent stays.
 func allExhausted(trials []search.Trial) bool {
-	for i := range trials {
-		if !trials[i].Measurement.Exhausted {
-			return false
-		}
-	}
-	return len(trials) > 0
+	going := func(t search.Trial) bool { return !t.Measurement.Exhausted }
+	return len(trials) > 0 && !slices.ContainsFunc(trials, going)
 }
