@@ -227,12 +227,7 @@ func (s *State) poolsOf(j *Job) iter.Seq[*Pool] {
 
 // Split reports whether jobs are in queues of known size: a fault of one of them is not reported again of all.
 func (s *State) Split() bool {
-	for _, p := range s.Pools {
-		if p.Name != AllJobs && p.Used && p.Capacity() > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Pools, func(p *Pool) bool { return p.Name != AllJobs && p.Used && p.Capacity() > 0 })
 }
 
 // Share reports whether jobs of two queues may ask for the same nodes. A queue without nodes of its own has all nodes

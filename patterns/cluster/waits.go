@@ -31,15 +31,6 @@ type history struct {
 
 const maxHistory = 256 // runs of a key
 
-func (h *history) add(hours float64) {
-	if len(h.hours) < maxHistory {
-		h.hours = append(h.hours, hours)
-		return
-	}
-	h.hours[h.next] = hours
-	h.next = (h.next + 1) % maxHistory
-}
-
 // add adds a run of a key, one of at most most.
 func (r *Runs) add(key string, hours float64, most int) {
 	r.n++
@@ -52,7 +43,12 @@ func (r *Runs) add(key string, hours float64, most int) {
 		h = &history{}
 		r.byKey[key] = h
 	}
-	h.add(hours)
+	if len(h.hours) < maxHistory {
+		h.hours = append(h.hours, hours)
+		return
+	}
+	h.hours[h.next] = hours
+	h.next = (h.next + 1) % maxHistory
 }
 
 // Quantile returns a quantile of the run times of a key, where there are some.

@@ -174,14 +174,12 @@ func (f *foreignRow) times(r *csvRow, j *workload.Job) {
 		j.Duration = r.ran(f.end.at, to-from)
 	}
 	if r.has(f.wait) {
-		if j.Wait, j.HasWait = r.foreignSpan(f.wait), true; j.Wait > workload.MaxDuration {
+		wait := r.foreignSpan(f.wait)
+		if setWait(j, wait); wait > workload.MaxDuration {
 			r.fault(f.wait.at, "is more than ten years: a wait is a time span, not an instant")
 		}
-	} else if started && from >= j.Submit {
-		j.Wait, j.HasWait = from-j.Submit, true
-	}
-	if j.HasWait && (j.Wait < 0 || j.Wait > workload.MaxDuration) {
-		j.Wait, j.HasWait = 0, false
+	} else if started {
+		setWait(j, from-j.Submit)
 	}
 }
 

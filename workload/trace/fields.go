@@ -255,16 +255,22 @@ func (r *csvRow) span(i int, d time.Duration, reason string) time.Duration {
 
 // wait is the queueing delay: seconds in a column, if there is one, else the
 // time until start.
-func (r *csvRow) wait(i int, submit, start time.Duration) (time.Duration, bool) {
-	wait := start - submit
-	if !absent(r.value(i)) {
-		d, reason := parseSeconds(r.value(i))
-		if reason != "" {
-			r.fault(i, reason)
-		}
-		wait = d
+func (r *csvRow) wait(i int, untilStart time.Duration) time.Duration {
+	if absent(r.value(i)) {
+		return untilStart
 	}
-	return wait, wait >= 0 && wait <= workload.MaxDuration // clocks of hosts may differ
+	d, reason := parseSeconds(r.value(i))
+	if reason != "" {
+		r.fault(i, reason)
+	}
+	return d
+}
+
+// setWait sets a job's queueing delay if it is possible: clocks of hosts may differ.
+func setWait(j *workload.Job, wait time.Duration) {
+	if wait >= 0 && wait <= workload.MaxDuration {
+		j.Wait, j.HasWait = wait, true
+	}
 }
 
 // waited reads a queueing delay.

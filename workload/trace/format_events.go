@@ -349,9 +349,8 @@ func finishEvents(in *input) error {
 		j := f.Job
 		delete(s.submitted, j.ID)
 		j.Duration = f.RunTime
-		j.Wait, j.HasWait = f.End-j.Submit-f.RunTime, f.Starts == 1 && f.LostStarts == 0
-		if !j.HasWait || j.Wait < 0 || j.Wait > workload.MaxDuration {
-			j.Wait, j.HasWait = 0, false
+		if f.Starts == 1 && f.LostStarts == 0 {
+			setWait(&j, f.End-j.Submit-f.RunTime)
 		}
 		in.recorded(&j, f.Starts > 0)
 	}

@@ -63,9 +63,6 @@ func (r *csvRow) datedRun(j *workload.Job, state, submit, start, end, duration, 
 		r.leaveOut(notEnded)
 	default:
 		j.Duration = r.runTime(duration)
-		j.Wait, j.HasWait = r.wait(queue, j.Submit, from)
-		if !j.HasWait {
-			j.Wait = 0
-		}
+		setWait(j, r.wait(queue, from-j.Submit))
 	}
 }

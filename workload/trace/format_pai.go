@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/workload"
@@ -214,11 +215,7 @@ func (r *csvRow) paiJob() *paiJob {
 }
 
 func isPAIStatus(b []byte) bool {
-	switch string(b) {
-	case "Running", "Terminated", "Failed", "Waiting":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"Running", "Terminated", "Failed", "Waiting"}, string(b))
 }
 
 func (r *csvRow) paiStatus(i int) (status workload.Status, ended bool) {
@@ -338,9 +335,7 @@ func (j *paiJob) emit(in *input) {
 	case j.Duration > workload.MaxDuration:
 		in.reject("end_time", "is more than ten years after the start", []byte(end.String()))
 	default:
-		if wait := start - j.Submit; wait >= 0 && wait <= workload.MaxDuration {
-			j.Wait, j.HasWait = wait, true
-		}
+		setWait(&j.Job, start-j.Submit)
 		in.addOnce(&j.Job)
 	}
 }

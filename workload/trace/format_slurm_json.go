@@ -178,7 +178,7 @@ func readSlurmJSON(in *input) error {
 	for i := range r.names {
 		r.column = append(r.column, i)
 	}
-	s := jsonElements{in: in, text: in.source.Text, line: 1}
+	s, t := jsonElements{in: in, text: in.source.Text, line: 1}, &table{fold: foldSacct}
 	if err := s.enter("jobs"); err != nil {
 		return fmt.Errorf("line %d: %w", s.line, err)
 	}
@@ -193,13 +193,7 @@ func readSlurmJSON(in *input) error {
 			return
 		}
 		j.fields(r.fields)
-		r.badReason, r.out = "", ""
-		switch foldSacct(r); {
-		case r.badReason != "":
-			in.reject(r.name(r.bad), r.badReason, r.value(r.bad))
-		case r.out != "":
-			in.report.leaveOut(r.out)
-		}
+		t.take(r)
 	})
 	if err != nil {
 		return err

@@ -2,7 +2,9 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,12 +58,7 @@ var swfNames = [swfColumns]string{"job number", "submit time", "wait time", "run
 	"group", "executable", "queue", "partition", "preceding job", "think time"}
 
 func isSWF(fields [][]byte) bool {
-	for _, f := range fields {
-		if !isNumber(f) {
-			return false
-		}
-	}
-	return len(fields) == swfColumns
+	return len(fields) == swfColumns && !slices.ContainsFunc(fields, func(f []byte) bool { return !isNumber(f) })
 }
 
 func readSWF(in *input) error {
@@ -167,11 +164,7 @@ func (r *csvRow) swf() (j workload.Job) {
 	if procs <= 0 {
 		procs = number(swfRequested)
 	}
-	per := r.in.opts.GPUsPerProc
-	if per == 0 {
-		per = 1
-	}
-	switch gpus := procs * per; {
+	switch gpus := procs * cmp.Or(r.in.opts.GPUsPerProc, 1); {
 	case gpus > workload.MaxGPUs:
 		r.fault(swfAllocated, tooWide)
 	case procs <= 0:

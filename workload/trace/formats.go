@@ -54,9 +54,9 @@ func formatNamed(name string) *Format {
 }
 
 func formatNames() string {
-	names := make([]string, len(Formats))
-	for i := range Formats {
-		names[i] = Formats[i].Name
+	var names []string
+	for _, f := range Formats {
+		names = append(names, f.Name)
 	}
 	return strings.Join(names, ", ")
 }
@@ -95,10 +95,5 @@ func (t *table) matches(head []byte) bool {
 }
 
 func (t *table) hasHeader(fields [][]byte) bool {
-	for _, name := range t.required {
-		if t.columnOf(fields, name) == noColumn {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(t.required, func(name string) bool { return t.columnOf(fields, name) == noColumn })
 }

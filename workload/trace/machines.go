@@ -35,6 +35,8 @@ type change struct {
 	gpus workload.MilliGPU
 }
 
+func byTime(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.gpus, b.gpus)) }
+
 // hold notes what a job held.
 func (in *input) hold(j *workload.Job) {
 	if j.Status == workload.Pending {
@@ -61,9 +63,7 @@ func (in *input) held(zero time.Time) {
 		h.Running = in.hours[workload.Running] / h.GPUHours
 	}
 	changes := in.changes.slice()
-	slices.SortFunc(changes, func(a, b change) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.gpus, b.gpus))
-	})
+	slices.SortFunc(changes, byTime)
 	now, most, at := workload.MilliGPU(0), workload.MilliGPU(0), time.Duration(0)
 	for _, c := range changes {
 		if now += c.gpus; now > most {
@@ -101,7 +101,7 @@ func (in *input) occupy(machine string, gpus int, from, to time.Duration) {
 
 // together is the most GPUs above a number that jobs held of a machine for a stretch, that number if they held no more.
 func together(all []change, least int) int {
-	slices.SortFunc(all, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.gpus, b.gpus)) })
+	slices.SortFunc(all, byTime)
 	for ; ; least++ {
 		held, since, long := workload.MilliGPU(0), time.Duration(0), false
 		for _, x := range all {
@@ -239,12 +239,7 @@ func (in *input) countMachine(g workload.NodeGroup) bool {
 
 // isHex recognises hashed names: hexadecimal digits, at least least of them.
 func isHex(b []byte, least int) bool {
-	for _, c := range b {
-		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f') {
-			return false
-		}
-	}
-	return len(b) >= least
+	return len(b) >= least && len(bytes.TrimLeft(b, "0123456789abcdef")) == 0
 }
 
 func isNumber(b []byte) bool {

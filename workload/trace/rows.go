@@ -280,21 +280,11 @@ func formOf(column string) func([]byte) bool {
 
 // isJobID recognises the id of a job or a step.
 func isJobID(b []byte) bool {
-	n := 0
-	for n < len(b) && b[n] >= '0' && b[n] <= '9' {
-		n++
-	}
+	n := len(b) - len(bytes.TrimLeft(b, "0123456789"))
 	return n > 0 && (n == len(b) || strings.IndexByte("_+.", b[n]) >= 0) && bytes.IndexByte(b, ' ') < 0
 }
 
-func isDigits(b []byte) bool {
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return len(b) > 0
-}
+func isDigits(b []byte) bool { return len(b) > 0 && len(bytes.TrimLeft(b, "0123456789")) == 0 }
 
 // pushedLine is a line that was read ahead.
 type pushedLine struct {

@@ -231,11 +231,7 @@ func finishSacct(in *input) error {
 		case !j.ended && j.Duration == 0 && j.held:
 			in.report.leaveOut("it may not start yet: it is held, or waits for another job or a time")
 		case !j.ended && j.Duration == 0:
-			if !s.bare {
-				hex := j.name
-				j.Key = in.own(hex[:])
-			}
-			j.shareNodes()
+			s.complete(in, j)
 			tasks, rest := s.tasks(j)
 			for _, r := range rest {
 				in.report.leaveOutMany(r.Reason, r.Jobs)
@@ -263,14 +259,8 @@ func finishSacct(in *input) error {
 			if !j.ended {
 				j.Status = workload.Running
 			}
-			if wait := j.first - j.Submit; wait >= 0 && wait <= workload.MaxDuration {
-				j.Wait, j.HasWait = wait, true
-			}
-			if !s.bare {
-				hex := j.name
-				j.Key = in.own(hex[:])
-			}
-			j.shareNodes()
+			setWait(&j.Job, j.first-j.Submit)
+			s.complete(in, j)
 			asks := j.Request()
 			if j.rows > 1 && asks.TimeLimit > 0 && !in.opts.RequeueRestarts && j.Duration > asks.TimeLimit {
 				asks.TimeLimit = j.Duration // it counts from each start, the duration is of all
@@ -284,8 +274,12 @@ func finishSacct(in *input) error {
 	return nil
 }
 
-// shareNodes completes the job's request: a number of nodes only if they share its GPUs equally.
-func (j *sacctJob) shareNodes() {
+// complete gives a job its key, and its request a number of nodes only if they share the GPUs equally.
+func (s *sacctJobs) complete(in *input, j *sacctJob) {
+	if !s.bare {
+		hex := j.name
+		j.Key = in.own(hex[:])
+	}
 	asks := j.Request()
 	if asks.NodeCount > 0 && j.GPUs%(1000*workload.MilliGPU(asks.NodeCount)) != 0 {
 		asks.NodeCount = 0
