@@ -329,11 +329,10 @@ func (c *Client) answered(n int, a *pb.IngestEventsResponse) {
 
 // beat ticks once nothing was sent for Options.Heartbeat; never if that is 0.
 func (c *Client) beat() *time.Timer {
-	if c.o.Heartbeat > 0 {
-		return time.NewTimer(c.o.Heartbeat)
+	t := time.NewTimer(c.o.Heartbeat)
+	if c.o.Heartbeat == 0 {
+		t.Stop()
 	}
-	t := time.NewTimer(time.Hour)
-	t.Stop()
 	return t
 }
 

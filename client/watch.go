@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -211,15 +212,11 @@ func (c *Client) install(ctx context.Context, offer *pb.Configuration) (final bo
 // Differing returns the values that differ from the configuration. Values of
 // parameters that the configuration leaves out do not count.
 func Differing(c *pb.Configuration, values map[string]*structpb.Value) map[string]*structpb.Value {
-	var out map[string]*structpb.Value
-	for id, v := range values {
-		if sent, ok := c.GetParameters()[id]; ok && !proto.Equal(sent, v) {
-			if out == nil {
-				out = map[string]*structpb.Value{}
-			}
-			out[id] = v
-		}
-	}
+	out := maps.Clone(values)
+	maps.DeleteFunc(out, func(id string, v *structpb.Value) bool {
+		sent, ok := c.GetParameters()[id]
+		return !ok || proto.Equal(sent, v)
+	})
 	return out
 }
 

@@ -159,14 +159,12 @@ func Open(o Options) (*Driver, error) {
 	if d.lock, err = os.OpenFile(d.path("lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, fmt.Errorf("state-dir: %w", err)
 	}
-	err = unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	// A process that is being started has the files of its parent until it runs.
 	for range 20 {
-		if err == nil {
+		if err = unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
-		err = unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("state-dir: %s is in use by another adapter", o.Dir), d.lock.Close())

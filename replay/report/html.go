@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -403,13 +404,10 @@ func decisionsOf(m *replay.Method, s swatch) decisionTable {
 // settings of a configuration, the changed ones marked. Without a
 // before, none is.
 func settings(before, now string) []setting {
-	had := map[string]bool{}
-	for _, s := range strings.Fields(before) {
-		had[s] = true
-	}
+	had := strings.Fields(before)
 	var out []setting
 	for _, s := range strings.Fields(now) {
-		out = append(out, setting{s, before != "" && !had[s]})
+		out = append(out, setting{s, before != "" && !slices.Contains(had, s)})
 	}
 	return out
 }
