@@ -130,8 +130,8 @@ func Saved(gain float64) float64 { return 1 - math.Exp(-gain) }
 // is more than the gain's standard error over the stretches and, unless all replays gain, than twice what moved
 // submissions change of a single replay's, and if it keeps the constraints and breaks no guard. With less than ten days
 // of history it has to be more than 2 %; with less than five the configuration in force is kept. Of candidates that
-// gain the same but for noise, the one that changes the fewest parameters is taken. A configuration in force that breaks
-// a constraint is replaced by the best that keeps all.
+// gain the same but for noise, the one that changes the fewest parameters is taken. A configuration in force that
+// breaks a constraint is replaced by the best that keeps all.
 func Ask(ctx context.Context, q Question) (Answer, error) {
 	out := Answer{Config: q.Incumbent}
 	first, all := q.History.first(), q.History.stretches()

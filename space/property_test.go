@@ -117,7 +117,7 @@ func TestExtremeSpecifications(t *testing.T) {
 		for i := range params {
 			p := &params[i]
 			for _, f := range []*float64{&p.Min, &p.Max, &p.Step} {
-				if p.Kind.numeric() && rapid.IntRange(0, 3*len(params)).Draw(t, "change") == 1 { // in one field on average
+				if p.Kind.numeric() && rapid.IntRange(0, 3*len(params)).Draw(t, "change") == 1 {
 					*f = extreme.Draw(t, "value")
 				}
 			}
