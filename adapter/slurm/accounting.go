@@ -25,19 +25,14 @@ var columns = []string{"Cluster", "JobIDRaw", "DBIndex", "JobID", "User", "Accou
 
 // row is one start of a job, or its wait for one.
 type row struct {
-	key                                 string // of the job while it is known to slurmctld
-	db                                  uint64
-	name, user, account, partition, qos string
-	state                               slurmtext.JobState
-	submit, eligible, start, end        time.Time // zero if unknown
-	limit                               time.Duration
-	elapsed                             time.Duration // without suspensions
-	suspended                           bool
-	gpus                                milliGPUs
-	milliCPUs, memory                   int64    // 0 if unknown
-	gpuType                             string   // asked for, empty if any
-	count                               int      // nodes, 0 if they have unequal shares or no whole GPUs
-	nodes                               []string // nil while it waits
+	description
+	key                          string // of the job while it is known to slurmctld
+	db                           uint64
+	state                        slurmtext.JobState
+	submit, eligible, start, end time.Time     // zero if unknown
+	elapsed                      time.Duration // without suspensions
+	suspended                    bool
+	nodes                        []string // nil while it waits
 }
 
 func (r *row) ended() bool { return !r.end.IsZero() }
@@ -59,7 +54,7 @@ func rowsOf(records []slurmtext.Record, shardsPerGPU int) (rows []row, faults []
 		if err != nil {
 			faults = append(faults, fmt.Errorf("sacct: job %s: %w", f["jobid"], err))
 		}
-		if r.gpus == 0 || r.submit.IsZero() {
+		if r.GPUs == 0 || r.submit.IsZero() {
 			continue
 		}
 		switch {
@@ -104,15 +99,15 @@ func rowOf(f slurmtext.Record, shardsPerGPU int) (row, error) {
 	if err != nil {
 		return row{}, fmt.Errorf("TimelimitRaw %w", err)
 	}
-	r := row{key: f["jobidraw"], db: db, name: nameOf(f["jobname"]), user: f["user"], account: f["account"],
-		partition: f["partition"], qos: f["qos"], state: slurmtext.ParseJobState(f["state"]),
-		submit: instant(f["submit"]), eligible: instant(f["eligible"]), start: instant(f["start"]), end: instant(f["end"]),
-		suspended: f["suspended"] != "00:00:00" && f["suspended"] != "", gpus: milliGPUs(share.NearestMilli()),
-		milliCPUs: t.MilliCPUs, memory: t.Memory, limit: limit, gpuType: slurmtext.GPUType(f["reqtres"])}
+	r := row{key: f["jobidraw"], db: db, description: description{Name: nameOf(f["jobname"]), User: f["user"],
+		Account: f["account"], Partition: f["partition"], QOS: f["qos"], GPUs: milliGPUs(share.NearestMilli()), Limit: limit,
+		MilliCPUs: t.MilliCPUs, Memory: t.Memory, Type: slurmtext.GPUType(f["reqtres"])},
+		state: slurmtext.ParseJobState(f["state"]), submit: instant(f["submit"]), eligible: instant(f["eligible"]), start: instant(f["start"]), end: instant(f["end"]),
+		suspended: f["suspended"] != "00:00:00" && f["suspended"] != ""}
 	seconds, _ := strconv.Atoi(f["elapsedraw"])
 	r.elapsed = time.Duration(seconds) * time.Second
-	if n, err := strconv.Atoi(f["nnodes"]); err == nil && n > 0 && r.gpus.evenly(n) > 0 {
-		r.count = n
+	if n, err := strconv.Atoi(f["nnodes"]); err == nil && n > 0 && r.GPUs.evenly(n) > 0 {
+		r.Nodes = n
 	}
 	if !r.start.IsZero() {
 		if r.nodes, err = slurmtext.HostList(f["nodelist"]); err != nil {
@@ -143,14 +138,14 @@ func keysOf(id slurmtext.JobID) []string {
 
 // join adds another component of a heterogeneous job.
 func (r *row) join(o row) {
-	if r.count == 0 || o.count == 0 || r.gpus.evenly(r.count) != o.gpus.evenly(o.count) {
-		r.count = 0
+	if r.Nodes == 0 || o.Nodes == 0 || r.GPUs.evenly(r.Nodes) != o.GPUs.evenly(o.Nodes) {
+		r.Nodes = 0
 	} else {
-		r.count += o.count
+		r.Nodes += o.Nodes
 	}
-	r.gpus, r.milliCPUs, r.memory = r.gpus+o.gpus, r.milliCPUs+o.milliCPUs, r.memory+o.memory
-	if o.gpuType != r.gpuType {
-		r.gpuType = ""
+	r.GPUs, r.MilliCPUs, r.Memory = r.GPUs+o.GPUs, r.MilliCPUs+o.MilliCPUs, r.Memory+o.Memory
+	if o.Type != r.Type {
+		r.Type = ""
 	}
 	r.nodes = append(r.nodes, o.nodes...)
 	r.db = min(r.db, o.db)

@@ -32,7 +32,7 @@ const maxOutput = 1 << 28
 
 // Run returns the output of a program. Times are in seconds since 1970.
 func (c Commands) Run(ctx context.Context, name string, args ...string) (string, error) {
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "S") && foreign(v) })
+	env := slices.DeleteFunc(os.Environ(), foreign)
 	env = append(env, "SLURM_TIME_FORMAT=%s", "SLURM_BITSTR_LEN=0", "LC_ALL=C")
 	if c.Conf != "" {
 		env = append(env, "SLURM_CONF="+c.Conf)
@@ -53,12 +53,8 @@ func (c Commands) Run(ctx context.Context, name string, args ...string) (string,
 
 // foreign reports whether a variable changes the output of Slurm's programs.
 func foreign(v string) bool {
-	for _, prefix := range []string{"SACCT_", "SQUEUE_", "SLURM_", "SCONTROL_", "SINFO_"} {
-		if strings.HasPrefix(v, prefix) && (prefix != "SLURM_" || !strings.HasPrefix(v, "SLURM_CONF=")) {
-			return true
-		}
-	}
-	return false
+	return !strings.HasPrefix(v, "SLURM_CONF=") && slices.ContainsFunc([]string{"SACCT_", "SQUEUE_", "SLURM_", "SCONTROL_",
+		"SINFO_"}, func(prefix string) bool { return strings.HasPrefix(v, prefix) })
 }
 
 // config reads scontrol show config.
@@ -196,7 +192,7 @@ func (s *staging) file(path string) (string, error) {
 // layout is an error if slurm.conf does not include the file, includes it in a form that nodes do not get, or if other
 // files set keys that it owns.
 func (t *Target) layout() error {
-	c, err := conf.Read(t.Conf, os.ReadFile)
+	c, err := conf.Read(t.Options.Conf, os.ReadFile)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -30,10 +31,8 @@ func Examine(ctx context.Context, o Options) *checkup.Report {
 		e.accounts(ctx)
 		e.byHand(ctx)
 	}
-	if e.o.Tuned == nil && e.config != nil {
-		e.o.Tuned = e.config.Tuned()
-	} else if e.o.Tuned == nil {
-		e.o.Tuned = conf.Tuned()
+	if e.o.Tuned == nil {
+		e.o.Tuned = cmp.Or(e.config, &conf.Config{}).Tuned()
 	}
 	e.files()
 	return &e.Report
@@ -53,8 +52,7 @@ func (e *examination) slurmctld(ctx context.Context) {
 		return
 	}
 	e.config = config
-	version := config.Get("SLURM_VERSION")
-	if triedWith(e.config) {
+	if version := config.Get("SLURM_VERSION"); triedWith(config) {
 		e.OK("slurmctld", "%s, version %s", config.Get("ClusterName"), version)
 	} else {
 		e.Warn("slurmctld", "begin with --mode observe", "version %s: the adapter was tried with %s",
@@ -219,7 +217,7 @@ func (e *examination) files() {
 		e.Fail("include", "autosched slurm init writes it", "%v", err)
 		return
 	}
-	t := Target{Conf: e.o.Conf, Include: e.o.Include, Form: &conf.Form{Tuned: e.o.Tuned}}
+	t := Target{Options: e.o, Form: &conf.Form{Tuned: e.o.Tuned}}
 	if err := t.layout(); err != nil {
 		e.Fail("include", "", "%v", err)
 	} else if err := t.onlyTuned(); err != nil {

@@ -20,7 +20,7 @@ func LiveRows(text string, shardsPerGPU int) (rows []LiveRow, faults []error, er
 	records, err := slurmtext.Table(text)
 	all, faults := rowsOf(records, shardsPerGPU)
 	for _, r := range all {
-		rows = append(rows, LiveRow{r.key, int64(r.gpus), r.milliCPUs, r.memory, r.nodes, r.limit, r.state.Outcome})
+		rows = append(rows, LiveRow{r.key, int64(r.GPUs), r.MilliCPUs, r.Memory, r.nodes, r.Limit, r.state.Outcome})
 	}
 	return rows, faults, err
 }

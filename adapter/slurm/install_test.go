@@ -68,7 +68,8 @@ func TestInstallFile(t *testing.T) {
 		}
 	}
 	// The adapter hands its text to a command.
-	target := Target{Include: filepath.Join(folder, "autosched.conf"), Install: []string{"tee", filepath.Join(dir, "handed")}}
+	target := Target{Options: Options{Include: filepath.Join(folder, "autosched.conf"),
+		Install: []string{"tee", filepath.Join(dir, "handed")}}}
 	if err := target.place(t.Context(), []byte(third)); err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -279,7 +278,7 @@ func (l *live) unchecked(text string, down bool) {
 		l.Fatal(err)
 	}
 	target.unchecked = true
-	target.Fatal = filepath.Join(l.TempDir(), "fatal")
+	target.Dir = l.TempDir()
 	before, err := os.ReadFile(l.Include())
 	if err != nil {
 		l.Fatal(err)

@@ -23,7 +23,6 @@ import (
 	"github.com/autosched/autosched/adapter/file"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/atomicfile"
-	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/space"
 )
@@ -114,13 +113,11 @@ func newTarget(o Options) (*Target, error) {
 		if _, known := conf.Find(id); !known {
 			return nil, fmt.Errorf("%s: the adapter cannot set it: take it out of the scheduler's space", id)
 		}
-		if _, is := slurm.QOSOf(id); is && o.AllowQOS == "" {
+		if isQOS(id) && o.AllowQOS == "" {
 			return nil, fmt.Errorf("%s: sacctmgr sets it: give --allow-qos, or leave it out of what is tuned", id)
 		}
 	}
-	return &Target{Commands: Commands{Conf: o.Conf}, Conf: o.Conf, Include: o.Include, Log: o.Log,
-		Restart: o.Restart, Reconfigure: o.Reconfigure, Install: o.Install, ReconfigureTimeout: o.ReconfigureTimeout, Fatal: filepath.Join(o.Dir, "fatal"),
-		Form: &conf.Form{Tuned: o.Tuned}, AllowQOS: o.AllowQOS}, nil
+	return &Target{Commands: Commands{Conf: o.Conf}, Options: o, Form: &conf.Form{Tuned: o.Tuned}}, nil
 }
 
 // site reads the settings in force: which items of lists are the site's own, and whether anything keeps the include
@@ -148,13 +145,8 @@ func (t *Target) site(ctx context.Context, o Options, anew bool) error {
 	}
 	if anew || t.Form.Site == nil {
 		t.Form.Site = config.Site(o.Tuned)
-		if text, err = json.Marshal(t.Form.Site); err != nil {
-			return err
-		}
-		if err := atomicfile.WritePrivate(path, func(w io.Writer) error {
-			_, err := w.Write(text)
-			return err
-		}); err != nil {
+		err := atomicfile.WritePrivate(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(t.Form.Site) })
+		if err != nil {
 			return err
 		}
 	}
@@ -188,7 +180,7 @@ func (t *Target) onlyTuned() error {
 		key, _, _ := strings.Cut(strings.TrimSpace(l), "=")
 		if key != "" && key[0] != '#' && !mine(key) {
 			return fmt.Errorf("%s:%d: %s is not tuned, and this file is replaced whole: move the line into %s",
-				t.Include, i+1, key, t.Conf)
+				t.Include, i+1, key, t.Options.Conf)
 		}
 	}
 	return nil
@@ -256,7 +248,7 @@ func tunedBy(text []byte) ([]string, error) {
 		return !slices.ContainsFunc(all, func(l conf.Line) bool { return strings.EqualFold(l.Key, key) })
 	})
 	for _, l := range all {
-		if _, is := slurm.QOSOf(l.Key); is {
+		if isQOS(l.Key) {
 			ids = append(ids, l.Key)
 		}
 	}

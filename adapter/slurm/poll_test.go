@@ -42,7 +42,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	for i, r := range rows {
 		want := nameOf(strings.ReplaceAll(names[i], "BAR", "|"))
-		if r.name != want || r.db != uint64(i+1) || r.gpus != 2000 ||
+		if r.Name != want || r.db != uint64(i+1) || r.GPUs != 2000 ||
 			r.state.Name != "RUNNING" || !r.end.IsZero() {
 			t.Errorf("%q: %+v", want, r)
 		}
@@ -148,10 +148,10 @@ func TestSavedState(t *testing.T) {
 	appended := 0
 	for i := range 400 {
 		now := time.Unix(int64(1000+i), 0).UTC()
-		rows := []row{{key: fmt.Sprint(i), db: uint64(i), submit: now, eligible: now, gpus: 1000}}
+		rows := []row{{key: fmt.Sprint(i), db: uint64(i), submit: now, eligible: now, description: description{GPUs: 1000}}}
 		if i > 0 { // the one before starts and ends
 			rows = append(rows, row{key: fmt.Sprint(i - 1), db: uint64(i - 1), submit: now, eligible: now, start: now,
-				end: now, gpus: 1000})
+				end: now, description: description{GPUs: 1000}})
 		}
 		p.state.apply(rows, map[string]string{fmt.Sprint(i): "Priority"}, now)
 		p.state.forget(now.Add(-20 * time.Second))

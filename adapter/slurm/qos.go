@@ -36,7 +36,7 @@ type qosNote map[string][]int64
 
 func (t *Target) qosNotePath() string {
 	if len(t.Install) > 0 {
-		return filepath.Join(filepath.Dir(t.Fatal), "qos")
+		return filepath.Join(t.Dir, "qos")
 	}
 	return t.Include + ".qos"
 }
@@ -127,11 +127,9 @@ func (t *Target) mayQOS(ctx context.Context, config *conf.Config, text []byte) (
 		return nil, err
 	}
 	for name, v := range want {
-		is, there := now[name]
-		if !there {
+		if is, there := now[name]; !there {
 			return nil, fmt.Errorf("%w: there is no QOS %s", client.ErrRefused, name)
-		}
-		if is == v {
+		} else if is == v {
 			delete(want, name)
 		}
 	}
@@ -202,12 +200,10 @@ func (t *Target) setQOS(ctx context.Context, path string) (others []string, err 
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if now[name] == want[name] {
-			continue
-		}
-		command := conf.SetQOS(name, want[name])
-		if _, err := t.Run(ctx, command[0], command[1:]...); err != nil {
-			return nil, err
+		if command := conf.SetQOS(name, want[name]); now[name] != want[name] {
+			if _, err := t.Run(ctx, command[0], command[1:]...); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if now, err = t.qos(ctx); err != nil {
@@ -226,10 +222,7 @@ func (t *Target) setQOS(ctx context.Context, path string) (others []string, err 
 // adoptQOS writes the priorities in force into the include file, so that it says all that is in force before the
 // adapter's first configuration.
 func (t *Target) adoptQOS(ctx context.Context, tuned []string) error {
-	tuned = slices.DeleteFunc(slices.Sorted(slices.Values(tuned)), func(id string) bool {
-		_, is := slurm.QOSOf(id)
-		return !is
-	})
+	tuned = slices.DeleteFunc(slices.Sorted(slices.Values(tuned)), func(id string) bool { return !isQOS(id) })
 	if len(tuned) == 0 {
 		return nil
 	}

@@ -87,7 +87,7 @@ func TestQOSEndsInOneState(t *testing.T) {
 		before, after := draw(), draw()
 		f.set(before, len(names))
 		f.write("autosched.conf", "PriorityWeightAge=1\n#QOS.a.Priority=77\n")
-		target := &Target{Include: filepath.Join(f.dir, "autosched.conf"), AllowQOS: OwnQOS}
+		target := &Target{Options: Options{Include: filepath.Join(f.dir, "autosched.conf"), AllowQOS: OwnQOS}}
 		must := func(err error) {
 			t.Helper()
 			if err != nil {

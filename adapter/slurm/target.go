@@ -1,7 +1,6 @@
 package slurm
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -30,25 +30,10 @@ import (
 // Target is the slurmctld whose included file is written. It implements the file adapter's Target.
 type Target struct {
 	Commands
-	// Conf is slurm.conf, Include the file that it includes last.
-	Conf, Include string
-	Form          *conf.Form
-	// Log is slurmctld's log; it is not read if empty.
-	Log string
-	// Restart starts slurmctld where it ended over a file that is taken back; nothing does if empty.
-	Restart []string
-	// Reconfigure is the command that has slurmctld read its files; scontrol reconfigure if empty.
-	Reconfigure []string
-	// ReconfigureTimeout bounds it; a minute if 0.
-	ReconfigureTimeout time.Duration
-	// Install is a command that replaces the file by its input; the adapter does if empty.
-	Install []string
+	Options
+	Form *conf.Form
 	// Down is how long a slurmctld that ended may take to come back; 30 s if 0.
 	Down time.Duration
-	// Fatal is where the digests of files over which slurmctld ended are kept.
-	Fatal string
-	// AllowQOS is whose priorities of QOS may be set, OwnQOS or SharedQOS; none if empty.
-	AllowQOS string
 	// pace is the pause between looks at slurmctld; a second if 0.
 	pace time.Duration
 	// unchecked leaves out the adapter's own check and the stage: for tests of the steps behind them.
@@ -127,7 +112,7 @@ func (t *Target) examine(ctx context.Context, config *conf.Config, text []byte) 
 	if _, err := t.mayQOS(ctx, config, text); err != nil {
 		return err
 	}
-	return t.stage(ctx, t.Conf, t.Include, text)
+	return t.stage(ctx, t.Options.Conf, t.Include, text)
 }
 
 // halfLife is a setting that cannot be taken back: slurmctld multiplies the recorded usage by it and keeps no other.
@@ -399,11 +384,7 @@ func (t *Target) revive(ctx context.Context, because error) error {
 			return err
 		}
 	}
-	limit := t.Down
-	if limit == 0 {
-		limit = 30 * time.Second
-	}
-	for until := time.Now().Add(limit); time.Now().Before(until); {
+	for until := time.Now().Add(cmp.Or(t.Down, 30*time.Second)); time.Now().Before(until); {
 		if up, _ := t.up(ctx); up {
 			return nil
 		}
@@ -427,33 +408,25 @@ func (t *Target) ReadBack(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := t.config(ctx)
+	config, err := t.withQOS(ctx, slices.ContainsFunc(all, func(l conf.Line) bool { return isQOS(l.Key) }))
 	if err != nil {
 		return nil, err
 	}
-	var priorities map[string]int64
-	var out bytes.Buffer
+	var out []byte
 	for _, l := range all {
-		if name, is := slurm.QOSOf(l.Key); is {
-			if priorities == nil {
-				if priorities, err = t.qos(ctx); err != nil {
-					return nil, err
-				}
-			}
-			v, there := priorities[name]
-			if !there {
-				return nil, fmt.Errorf("there is no QOS %s any more", name)
-			}
-			fmt.Fprintf(&out, "#%s=%d\n", l.Key, v)
-			continue
-		}
-		v := config.Get(l.Key)
-		if v == "" {
+		name, is := slurm.QOSOf(l.Key)
+		switch v := config.Get(l.Key); {
+		case v == "" && is:
+			return nil, fmt.Errorf("there is no QOS %s any more", name)
+		case v == "":
 			return nil, fmt.Errorf("%s: slurmctld has no value", l.Key)
+		case is:
+			out = fmt.Appendf(out, "#%s=%s\n", l.Key, v)
+		default:
+			out = fmt.Appendf(out, "%s=%s\n", l.Key, v)
 		}
-		fmt.Fprintf(&out, "%s=%s\n", l.Key, v)
 	}
-	return out.Bytes(), nil
+	return out, nil
 }
 
 // InForce implements the file adapter's Observer.
@@ -463,21 +436,30 @@ func (t *Target) InForce(ctx context.Context) (space.Values, error) {
 
 // InForce returns the values in force: of parameters by slurmctld, of priorities of QOS by slurmdbd.
 func (c Commands) InForce(ctx context.Context, ids []string) (space.Values, error) {
-	config, err := c.config(ctx)
+	config, err := c.withQOS(ctx, slices.ContainsFunc(ids, isQOS))
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(ids, func(id string) bool { _, is := slurm.QOSOf(id); return is }) {
-		priorities, err := c.qos(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for name, v := range priorities {
-			config.Lines = append(config.Lines,
-				conf.Line{File: "sacctmgr show qos", Key: slurm.QOSPriority(name), Value: strconv.FormatInt(v, 10)})
-		}
-	}
 	return config.Values(ids)
+}
+
+func isQOS(id string) bool {
+	_, is := slurm.QOSOf(id)
+	return is
+}
+
+// withQOS returns the configuration in force, with the priorities of QOS if they are wanted.
+func (c Commands) withQOS(ctx context.Context, wanted bool) (*conf.Config, error) {
+	config, err := c.config(ctx)
+	if err != nil || !wanted {
+		return config, err
+	}
+	priorities, err := c.qos(ctx)
+	for name, v := range priorities {
+		config.Lines = append(config.Lines,
+			conf.Line{File: "sacctmgr show qos", Key: slurm.QOSPriority(name), Value: strconv.FormatInt(v, 10)})
+	}
+	return config, err
 }
 
 func (t *Target) logSize() int64 {
@@ -540,19 +522,22 @@ func (t *Target) complaints(from int64) string {
 
 // wasFatal reports whether slurmctld ended over a file of these settings.
 func (t *Target) wasFatal(text []byte) (bool, error) {
-	known, err := os.ReadFile(t.Fatal)
+	known, err := os.ReadFile(t.fatalPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	return slices.Contains(strings.Fields(string(known)), conf.Fingerprint(text)), err
 }
 
+// fatalPath is the file with the fingerprints of files over which slurmctld ended.
+func (t *Target) fatalPath() string { return filepath.Join(t.Dir, "fatal") }
+
 func (t *Target) noteFatal(text []byte) error {
-	known, err := os.ReadFile(t.Fatal)
+	known, err := os.ReadFile(t.fatalPath())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.WriteFile(t.Fatal, append(known, conf.Fingerprint(text)+"\n"...), 0o600)
+	return os.WriteFile(t.fatalPath(), append(known, conf.Fingerprint(text)+"\n"...), 0o600)
 }
 
 // owned are the keys of the file that parameters set.

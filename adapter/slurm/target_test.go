@@ -218,7 +218,7 @@ func TestHalfLife(t *testing.T) {
 // TestComplaints: only lines that slurmctld writes about settings count, whatever users have it log.
 func TestComplaints(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	target := &Target{Log: path, Form: &conf.Form{Tuned: []string{interval, depth, weightAge, "PriorityMaxAge"}}}
+	target := &Target{Options: Options{Log: path}, Form: &conf.Form{Tuned: []string{interval, depth, weightAge, "PriorityMaxAge"}}}
 	const at = "[2026-11-27T07:54:48.242] "
 	for line, counts := range map[string]bool{
 		at + "error: Invalid SchedulerParameters bf_interval: 0":                                      true,
@@ -292,7 +292,7 @@ esac
 
 // TestFatalFilesAreRemembered, whatever their comments say.
 func TestFatalFilesAreRemembered(t *testing.T) {
-	target := &Target{Fatal: filepath.Join(t.TempDir(), "fatal")}
+	target := &Target{Options: Options{Dir: t.TempDir()}}
 	if err := target.noteFatal([]byte("# a\nPriorityWeightAge=1\n")); err != nil {
 		t.Fatal(err)
 	}

@@ -61,10 +61,10 @@ type job struct {
 type description struct {
 	Name, User, Account, Partition, QOS string
 	GPUs                                milliGPUs
-	Nodes                               int // 0 if they have unequal shares
+	Nodes                               int // 0 if they have unequal shares or no whole GPUs
 	Limit                               time.Duration
-	MilliCPUs, Memory                   int64
-	Type                                string `json:",omitempty"` // of GPUs
+	MilliCPUs, Memory                   int64  // 0 if unknown
+	Type                                string `json:",omitempty"` // of GPUs that are asked for, empty if any
 }
 
 // phase is the reported part of a row.
@@ -118,7 +118,7 @@ func (t *tracker) row(r *row, superseded bool, reasons map[string]string, now ti
 			return nil, leaves
 		}
 	}
-	if d := r.description(); waits && j.Starts == 0 && j.Details != d {
+	if d := r.description; waits && j.Starts == 0 && j.Details != d {
 		if j.Details = d; j.Submitted { // an event says what a job is once: it leaves, and another one waits since then
 			j.ID = fmt.Sprintf("%s/%s/%d/%d", t.Cluster, r.key, r.submit.Unix(), now.Unix())
 			j.Submitted, resync = false, true
@@ -149,17 +149,12 @@ func (t *tracker) jobOf(r *row) *job {
 		return j
 	}
 	j = &job{ID: fmt.Sprintf("%s/%s/%d", t.Cluster, r.key, r.submit.Unix()), Submit: r.submit, Rows: map[uint64]phase{},
-		Details: r.description()}
+		Details: r.description}
 	if t.Jobs == nil {
 		t.Jobs = map[string]*job{}
 	}
 	t.Jobs[r.key] = j
 	return j
-}
-
-func (r *row) description() description {
-	return description{r.name, r.user, r.account, r.partition, r.qos, r.gpus, r.count, r.limit, r.milliCPUs, r.memory,
-		r.gpuType}
 }
 
 // merge derives the events of one row.
@@ -232,12 +227,12 @@ func (m *merge) start() {
 	}
 	m.at.Started = true
 	j.Starts++
-	j.Running, j.Resizing, j.Nodes, j.Start, j.Details.GPUs = true, false, r.nodes, r.start, r.gpus
+	j.Running, j.Resizing, j.Nodes, j.Start, j.Details.GPUs = true, false, r.nodes, r.start, r.GPUs
 	e := m.emit(kind, fmt.Sprint(r.db, "/started"), r.start)
-	e.Placement = placement(r.nodes, r.gpus)
+	e.Placement = placement(r.nodes, r.GPUs)
 	switch {
 	case kind == pb.Event_RESIZED:
-		e.Job.MilliGpus = int64(r.gpus)
+		e.Job.MilliGpus = int64(r.GPUs)
 	case kind == pb.Event_RESUMED && !m.KeepProgress:
 		e.AttainedService = durationpb.New(0)
 	}
@@ -279,7 +274,7 @@ func (m *merge) finished() {
 		e := m.emit(pb.Event_FINISHED, fmt.Sprint(m.row.db, "/ended"), m.row.end)
 		e.Job.EndStatus = endStatuses[m.row.state.Outcome]
 		if m.row.suspended && m.at.Started {
-			e.AttainedService = durationpb.New(gpuTime(m.row.elapsed, m.row.gpus))
+			e.AttainedService = durationpb.New(gpuTime(m.row.elapsed, m.row.GPUs))
 		}
 	}
 	m.job.stop(m.row.end)

@@ -369,7 +369,7 @@ func TestManyRows(t *testing.T) {
 	rows := make([]row, 200_000)
 	at := time.Unix(1000, 0)
 	for i := range rows {
-		rows[i] = row{key: fmt.Sprint(i % 150_000), db: uint64(i), gpus: 1000, submit: at, eligible: at,
+		rows[i] = row{key: fmt.Sprint(i % 150_000), db: uint64(i), description: description{GPUs: 1000}, submit: at, eligible: at,
 			start: at.Add(1), end: at.Add(time.Duration(i + 2)), state: slurmtext.ParseJobState("COMPLETED")}
 	}
 	c := &tracker{Cluster: "c"}
@@ -389,7 +389,8 @@ func TestManyRows(t *testing.T) {
 func TestChangedWaiting(t *testing.T) {
 	c := &tracker{Cluster: "c"}
 	at := time.Unix(100, 0).UTC()
-	waits := row{key: "7", db: 70, submit: at, eligible: at, gpus: 2000, count: 1, limit: time.Hour, qos: "low"}
+	waits := row{key: "7", db: 70, submit: at, eligible: at,
+		description: description{GPUs: 2000, Nodes: 1, Limit: time.Hour, QOS: "low"}}
 	look := func(now int64, reason string) (events []*pb.Event, resync bool) {
 		return c.apply([]row{waits}, map[string]string{"7": reason}, time.Unix(now, 0))
 	}
@@ -400,7 +401,7 @@ func TestChangedWaiting(t *testing.T) {
 	if again, resync := look(120, "Priority"); len(again) != 0 || resync {
 		t.Errorf("nothing changed: %v %v", again, resync)
 	}
-	waits.limit, waits.gpus = 2*time.Hour, 4000
+	waits.Limit, waits.GPUs = 2*time.Hour, 4000
 	got, resync := look(130, "Priority")
 	if len(got) != 1 || !resync || got[0].Kind != pb.Event_SUBMITTED || got[0].Job.JobId != "c/7/100/130" ||
 		got[0].SchedulerTime.Seconds != 100 || got[0].Job.MilliGpus != 4000 ||
@@ -413,7 +414,7 @@ func TestChangedWaiting(t *testing.T) {
 	if _, resync := look(140, "JobHeldUser"); !resync {
 		t.Error("it is held")
 	}
-	waits.qos = "high"
+	waits.QOS = "high"
 	if held, resync := look(150, "JobHeldUser"); len(held) != 0 || resync {
 		t.Errorf("a held job: %v %v", held, resync)
 	}
@@ -421,7 +422,7 @@ func TestChangedWaiting(t *testing.T) {
 	if len(got) != 1 || resync || got[0].SchedulerTime.Seconds != 160 || got[0].Job.Request.Qos != "high" {
 		t.Errorf("after the hold: %v %v", got, resync)
 	}
-	waits.start, waits.limit = time.Unix(170, 0), time.Minute
+	waits.start, waits.Limit = time.Unix(170, 0), time.Minute
 	got, resync = look(180, "")
 	if len(got) != 1 || resync || got[0].Kind != pb.Event_STARTED || got[0].Job.JobId != "c/7/100/130" {
 		t.Errorf("after its start: %v %v", got, resync)

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,11 +78,7 @@ func (c Commands) undone(ctx context.Context, path string, config *conf.Config) 
 
 // differs describes a value in force that slurm.conf does not have; empty if they agree.
 func (k kept) differs(shown slurmtext.Record, said conf.Record) string {
-	key := k.shown
-	if key == "" {
-		key = k.key
-	}
-	now, known := shown[key]
+	now, known := shown[cmp.Or(k.shown, k.key)]
 	want, there := said[k.key]
 	if !there {
 		if want, there = said[strings.TrimSuffix(k.key, "s")]; !there { // Slurm takes Feature as Features
@@ -91,10 +88,7 @@ func (k kept) differs(shown slurmtext.Record, said conf.Record) string {
 	if !known || k.normal(now) == k.normal(want) {
 		return ""
 	}
-	if want == "" {
-		want = "nothing"
-	}
-	return fmt.Sprintf("%s is %s, and slurm.conf has %s", k.key, now, want)
+	return fmt.Sprintf("%s is %s, and slurm.conf has %s", k.key, now, cmp.Or(want, "nothing"))
 }
 
 // normal is a text that two spellings of one value share.
@@ -142,7 +136,7 @@ var errUndoes = errors.New("a reconfiguration would undo changes by hand")
 
 // keeps is an error if a reconfiguration would undo what someone changed by hand.
 func (t *Target) keeps(ctx context.Context, config *conf.Config) error {
-	changed, err := t.undone(ctx, t.Conf, config)
+	changed, err := t.undone(ctx, t.Options.Conf, config)
 	if err != nil || len(changed) == 0 {
 		return err
 	}
