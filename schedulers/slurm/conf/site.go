@@ -32,10 +32,7 @@ func (s *Shown) Files() []*[]byte {
 }
 
 // Commands are the commands whose output [Shown] holds, by the names of its files.
-var Commands = []struct {
-	File string
-	Args []string
-}{
+var Commands = []Command{
 	{"config.txt", []string{"scontrol", "show", "config"}},
 	{"partitions.txt", []string{"scontrol", "show", "partition", "-o"}},
 	{"nodes.txt", []string{"scontrol", "show", "node", "-o"}},

@@ -147,13 +147,7 @@ func (o *adapterFileOptions) check() error {
 // run adapts until the context ends.
 func (o *adapterFileOptions) run(ctx context.Context, notes io.Writer) error {
 	log := slog.New(slog.NewTextHandler(notes, nil))
-	applied := func(c *pb.Configuration, err error) {
-		if err != nil {
-			log.Warn("not applied", "revision", c.GetRevision(), "error", err)
-			return
-		}
-		log.Info("in force", "revision", c.GetRevision(), "file", o.driver.Path)
-	}
+	applied := logApplied(log, "file", o.driver.Path)
 	if o.listen != "" {
 		return o.serve(ctx, applied, log)
 	}
@@ -185,6 +179,17 @@ func (o *adapterFileOptions) run(ctx context.Context, notes io.Writer) error {
 		return nil // interrupted: that is how it ends
 	}
 	return cli.PlainError(o.connect.Server, err)
+}
+
+// logApplied logs results of applications, with more about those that are in force.
+func logApplied(log *slog.Logger, more ...any) func(*pb.Configuration, error) {
+	return func(c *pb.Configuration, err error) {
+		if err != nil {
+			log.Warn("not applied", "revision", c.GetRevision(), "error", err)
+			return
+		}
+		log.Info("in force", slices.Concat([]any{"revision", c.GetRevision()}, more)...)
+	}
 }
 
 // serve has the service call the adapter until the context ends.

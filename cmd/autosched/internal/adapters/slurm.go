@@ -200,13 +200,7 @@ func (o *slurmRunOptions) run(ctx context.Context, notes io.Writer) error {
 			return err
 		}
 		defer session.Driver.Close()
-		session.Applied = func(c *pb.Configuration, err error) {
-			if err != nil {
-				log.Warn("not applied", "revision", c.GetRevision(), "error", err)
-				return
-			}
-			log.Info("in force", "revision", c.GetRevision())
-		}
+		session.Applied = logApplied(log)
 	}
 	poller := &slurm.Poller{Commands: commands, Dir: site.Dir, Interval: o.interval,
 		History: o.history, KeepProgress: o.resume, Notify: warn}
@@ -296,26 +290,21 @@ type applied struct {
 }
 
 func (r *applied) print(w io.Writer) error {
-	head := "in force by " + r.Include
+	text := "in force by " + r.Include + "\n"
 	if r.DryRun {
-		head = "correct, and not applied"
-	}
-	if _, err := fmt.Fprintln(w, head); err != nil {
-		return err
+		text = "correct, and not applied\n"
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.Values)) {
 		if r.Values[id].Equal(space.Bool(false)) && strings.HasPrefix(id, conf.SchedulerParameters) {
 			continue // an option that is absent
 		}
-		if _, err := fmt.Fprintf(w, "  %s = %v\n", id, r.Values[id]); err != nil {
-			return err
-		}
+		text += fmt.Sprintf("  %s = %v\n", id, r.Values[id])
 	}
 	if len(r.QOS) > 0 {
-		_, err := fmt.Fprintf(w, "would run\n  %s\n", strings.Join(r.QOS, "\n  "))
-		return err
+		text += fmt.Sprintf("would run\n  %s\n", strings.Join(r.QOS, "\n  "))
 	}
-	return nil
+	_, err := io.WriteString(w, text)
+	return err
 }
 
 func newSlurmApplyCmd() *cobra.Command {
@@ -449,24 +438,18 @@ twice, and the rights of the account that it runs as. Run it as the account of t
 
 // slurmInitOptions are the flags of slurm init.
 type slurmInitOptions struct {
-	saved   string
-	conf    string
-	include string
-	out     string
-	id      string
-	zone    string
-	trace   string
-	tuneQOS []string
-	json    bool
+	site.Options
+	out  string
+	zone string
+	json bool
 }
 
 func newSlurmInitCmd() *cobra.Command {
 	var o slurmInitOptions
 	var commands strings.Builder
-	for _, c := range conf.Commands {
+	for _, c := range append(conf.Commands, conf.EventCommand) {
 		fmt.Fprintf(&commands, "  %s >%s\n", strings.Join(c.Args, " "), c.File)
 	}
-	fmt.Fprintf(&commands, "  %s >%s\n", strings.Join(conf.EventCommand.Args, " "), conf.EventCommand.File)
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Describe a Slurm cluster from what its commands print",
@@ -499,14 +482,14 @@ takes the folder. See docs/slurm.md.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&o.saved, "saved", "", "folder with what the commands printed (default: run them)")
-	fl.StringVar(&o.conf, "slurm-conf", "", "(default: as scontrol show config says)")
-	fl.StringVar(&o.include, "include", "", "")
+	fl.StringVar(&o.Saved, "saved", "", "folder with what the commands printed (default: run them)")
+	fl.StringVar(&o.Conf, "slurm-conf", "", "(default: as scontrol show config says)")
+	fl.StringVar(&o.Include, "include", "", "")
 	fl.StringVarP(&o.out, "out", "o", ".", "folder for the files")
-	fl.StringVar(&o.id, "id", "", "(default: the name of the cluster)")
+	fl.StringVar(&o.ID, "id", "", "(default: the name of the cluster)")
 	fl.StringVar(&o.zone, "timezone", "", "")
-	fl.StringVar(&o.trace, "trace", "", "")
-	fl.StringSliceVar(&o.tuneQOS, "tune-qos", nil,
+	fl.StringVar(&o.Trace, "trace", "", "")
+	fl.StringSliceVar(&o.TuneQOS, "tune-qos", nil,
 		"QOS whose priorities may be tuned, or all; they count for all clusters of the slurmdbd (default: none)")
 	fl.BoolVar(&o.json, "json", false, "")
 	return cmd
@@ -534,14 +517,12 @@ func (o *slurmInitOptions) run(ctx context.Context) (_ *slurmInit, err error) {
 	if err := cli.NeedsPath(o.out, "--out", "a folder"); err != nil {
 		return nil, err
 	}
-	options := site.Options{Saved: o.saved, Conf: o.conf, Include: o.include, ID: o.id, TuneQOS: o.tuneQOS,
-		Trace: o.trace}
 	if o.zone != "" {
-		if options.Zone, err = trace.ParseZone(o.zone); err != nil {
+		if o.Zone, err = trace.ParseZone(o.zone); err != nil {
 			return nil, cli.Usage(fmt.Errorf("--timezone: %w", err))
 		}
 	}
-	d, err := site.Describe(ctx, options)
+	d, err := site.Describe(ctx, o.Options)
 	if err != nil {
 		return nil, err
 	}
