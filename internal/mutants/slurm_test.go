@@ -50,7 +50,7 @@ var slurmMutants = []mutant{
 		"return ON || slices.Contains(p.site.qos[a.qos].Preempt", "", "TestPreemption"},
 	{"usage does not decay", "schedulers/slurm/usage.go", "u.shares.tick(u.perInterval)",
 		"u.shares.tick(map[bool]float64{true: 1, false: u.perInterval}[ON])", "", "TestUsagePlain"},
-	{"ranks begin with the last", "schedulers/slurm/share.go", "if c := cmp.Compare(levels[b], levels[a]); c != 0 {",
-		"if c := cmp.Compare(levels[b], levels[a]); c != 0 {\n\t\t\tif ON {\n\t\t\t\treturn -c\n\t\t\t}", "",
+	{"ranks begin with the last", "schedulers/slurm/share.go", "return cmp.Or(cmp.Compare(levels[b], levels[a]),",
+		"if ON {\n\t\t\ta, b = b, a\n\t\t}\n\t\treturn cmp.Or(cmp.Compare(levels[b], levels[a]),", "",
 		"TestFairTreePlain"},
 }
