@@ -100,9 +100,10 @@ func rowOf(f slurmtext.Record, shardsPerGPU int) (row, error) {
 		return row{}, fmt.Errorf("TimelimitRaw %w", err)
 	}
 	r := row{key: f["jobidraw"], db: db, description: description{Name: nameOf(f["jobname"]), User: f["user"],
-		Account: f["account"], Partition: f["partition"], QOS: f["qos"], GPUs: milliGPUs(share.NearestMilli()), Limit: limit,
-		MilliCPUs: t.MilliCPUs, Memory: t.Memory, Type: slurmtext.GPUType(f["reqtres"])},
-		state: slurmtext.ParseJobState(f["state"]), submit: instant(f["submit"]), eligible: instant(f["eligible"]), start: instant(f["start"]), end: instant(f["end"]),
+		Account: f["account"], Partition: f["partition"], QOS: f["qos"], GPUs: milliGPUs(share.NearestMilli()),
+		Limit: limit, MilliCPUs: t.MilliCPUs, Memory: t.Memory, Type: slurmtext.GPUType(f["reqtres"])},
+		state:  slurmtext.ParseJobState(f["state"]),
+		submit: instant(f["submit"]), eligible: instant(f["eligible"]), start: instant(f["start"]), end: instant(f["end"]),
 		suspended: f["suspended"] != "00:00:00" && f["suspended"] != ""}
 	seconds, _ := strconv.Atoi(f["elapsedraw"])
 	r.elapsed = time.Duration(seconds) * time.Second

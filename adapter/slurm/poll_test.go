@@ -148,7 +148,8 @@ func TestSavedState(t *testing.T) {
 	appended := 0
 	for i := range 400 {
 		now := time.Unix(int64(1000+i), 0).UTC()
-		rows := []row{{key: fmt.Sprint(i), db: uint64(i), submit: now, eligible: now, description: description{GPUs: 1000}}}
+		rows := []row{{key: fmt.Sprint(i), db: uint64(i), submit: now, eligible: now,
+			description: description{GPUs: 1000}}}
 		if i > 0 { // the one before starts and ends
 			rows = append(rows, row{key: fmt.Sprint(i - 1), db: uint64(i - 1), submit: now, eligible: now, start: now,
 				end: now, description: description{GPUs: 1000}})

@@ -369,8 +369,9 @@ func TestManyRows(t *testing.T) {
 	rows := make([]row, 200_000)
 	at := time.Unix(1000, 0)
 	for i := range rows {
-		rows[i] = row{key: fmt.Sprint(i % 150_000), db: uint64(i), description: description{GPUs: 1000}, submit: at, eligible: at,
-			start: at.Add(1), end: at.Add(time.Duration(i + 2)), state: slurmtext.ParseJobState("COMPLETED")}
+		rows[i] = row{key: fmt.Sprint(i % 150_000), db: uint64(i), description: description{GPUs: 1000},
+			submit: at, eligible: at, start: at.Add(1), end: at.Add(time.Duration(i + 2)),
+			state: slurmtext.ParseJobState("COMPLETED")}
 	}
 	c := &tracker{Cluster: "c"}
 	counts := map[pb.Event_Kind]int{}
