@@ -71,10 +71,9 @@ func (in *Input) calibrate(ctx context.Context, r *Report, own *run) (*Calibrati
 		}
 		second = got.after(mid)
 	}
-	out.After = second.delay()
-	test.Graded, test.Delay, test.JCT, test.Queue = Graded{}, out.After, second.jct(), second.queue()
-	test.grade()
-	out.Graded = test.Graded
+	test.Graded = Graded{}
+	test.agree(second)
+	out.After, out.Graded = test.Delay, test.Graded
 	return out, nil
 }
 

@@ -163,8 +163,13 @@ func check(ctx context.Context, in *Input, full bool) (*Report, error) {
 
 // compare sets the agreement of a run, and grades it.
 func (r *Report) compare(in *Input, own *run) {
-	r.Delay, r.JCT, r.Groups = own.delay(), own.jct(), own.groups(in.Trace)
-	r.Queue = own.queue()
+	r.Groups = own.groups(in.Trace)
+	r.agree(own)
+}
+
+// agree is compare but for groups.
+func (r *Report) agree(own *run) {
+	r.Delay, r.JCT, r.Queue = own.delay(), own.jct(), own.queue()
 	r.grade()
 }
 

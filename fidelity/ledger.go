@@ -75,8 +75,7 @@ func Observed(ctx context.Context, in *Live) (*Graded, error) {
 		delay := sim.JobWaited(simulator.ID(len(jobs) + i))
 		own.pairs = append(own.pairs, pair{j, x.life - x.run, delay, x.life, x.run + delay, delay})
 	}
-	r.Delay, r.Queue, r.JCT = own.delay(), own.queue(), own.jct()
-	r.grade()
+	r.agree(own)
 	return &r.Graded, nil
 }
 

@@ -106,40 +106,45 @@ func (sc *Scorer) scale(t Term) float64 {
 // limits are a constraint's values and bounds in the scenarios, one limit for each
 // tenant if it is on a tenants' metric.
 func (sc *Scorer) limits(c Constraint, f *figures) []search.Limit {
-	relative := c.Factor > 0
-	if relative && (sc.incumbent == nil || sc.incumbent.figures.exhausted) {
-		return nil
-	}
-	bound := func(of func(*metricValues) float64) float64 {
-		if !relative {
-			return c.Slack
+	was := f // without effect
+	if c.Factor > 0 {
+		if sc.incumbent == nil || sc.incumbent.figures.exhausted {
+			return nil
 		}
-		return c.Slack + c.Factor*of(sc.incumbent.figures.values[c.Metric])
+		was = sc.incumbent.figures
 	}
-	values := f.values[c.Metric]
-	if !metrics[c.Metric].tenants {
-		l := search.Limit{Name: c.String(), Paired: relative, Values: slices.Clone(values.all)}
-		for i := range values.all {
-			l.Bounds = append(l.Bounds, bound(func(v *metricValues) float64 { return v.all[i] }))
-		}
-		return []search.Limit{l}
-	}
-	tenants := map[string]bool{}
-	for _, v := range values.byTenant {
-		for t := range v {
-			tenants[t] = true
-		}
-	}
-	var out []search.Limit
-	for _, t := range slices.Sorted(maps.Keys(tenants)) {
-		l := search.Limit{Name: c.String(), Paired: relative, Of: cmp.Or(t, noTenant)}
-		for i, v := range values.byTenant {
-			if value, ok := v[t]; ok { // the tenant has a job in this scenario
-				l.Values = append(l.Values, value)
-				l.Bounds = append(l.Bounds, bound(func(v *metricValues) float64 { return v.byTenant[i][t] }))
+	of := func(f *figures) func(i int) map[string]float64 {
+		v := f.values[c.Metric]
+		return func(i int) map[string]float64 {
+			if metrics[c.Metric].tenants {
+				return v.byTenant[i]
 			}
+			return map[string]float64{"": v.all[i]}
 		}
-		out = append(out, l)
+	}
+	return limitsOf(c, len(sc.scenarios), of(f), of(was))
+}
+
+// limitsOf are a constraint's values and bounds in scenarios, one limit for each tenant if it is on a tenants' metric.
+// now and was are the values of a configuration and of the one in force in a scenario, by tenant; "" has that of a
+// metric of all jobs.
+func limitsOf(c Constraint, scenarios int, now, was func(i int) map[string]float64) (out []search.Limit) {
+	groups := map[string]*search.Limit{}
+	for i := range scenarios {
+		before := was(i)
+		for t, v := range now(i) {
+			l := groups[t]
+			if l == nil {
+				l = &search.Limit{Name: c.String(), Paired: c.Factor > 0}
+				if groups[t] = l; metrics[c.Metric].tenants {
+					l.Of = cmp.Or(t, noTenant)
+				}
+			}
+			l.Values, l.Bounds = append(l.Values, v), append(l.Bounds, c.Slack+c.Factor*before[t])
+		}
+	}
+	for _, t := range slices.Sorted(maps.Keys(groups)) {
+		out = append(out, *groups[t])
 	}
 	return out
 }

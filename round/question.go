@@ -398,27 +398,15 @@ func (a *asking) limits(got, inForce []*replayed) (out []search.Limit) {
 		if c.Factor > 0 && exhausted(inForce) {
 			continue
 		}
-		groups := map[string]*search.Limit{}
-		add := func(of string, now, was float64) {
-			l := groups[of]
-			if l == nil {
-				l = &search.Limit{Name: c.String(), Of: of, Paired: c.Factor > 0}
-				groups[of] = l
-			}
-			l.Values, l.Bounds = append(l.Values, now), append(l.Bounds, c.Slack+c.Factor*was)
-		}
-		for i, x := range got {
-			if !metrics[c.Metric].tenants {
-				add("", x.values[c.Metric], inForce[i].values[c.Metric])
-				continue
-			}
-			for t, v := range x.tenants[c.Metric] {
-				add(cmp.Or(t, noTenant), v, inForce[i].tenants[c.Metric][t])
+		of := func(all []*replayed) func(i int) map[string]float64 {
+			return func(i int) map[string]float64 {
+				if metrics[c.Metric].tenants {
+					return all[i].tenants[c.Metric]
+				}
+				return map[string]float64{"": all[i].values[c.Metric]}
 			}
 		}
-		for _, of := range slices.Sorted(maps.Keys(groups)) {
-			out = append(out, *groups[of])
-		}
+		out = append(out, limitsOf(c, len(got), of(got), of(inForce))...)
 	}
 	return out
 }
