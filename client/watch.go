@@ -192,21 +192,30 @@ func (c *Client) install(ctx context.Context, offer *pb.Configuration) (final bo
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	ack := &pb.Acknowledgement{InstanceId: c.o.Instance}
+	ack := Outcome(offer, effective, err)
+	if ack.InstanceId = c.o.Instance; err == nil {
+		c.inForce, c.lost = offer, false
+		c.revision.Store(offer.GetRevision())
+		ack.AppliedTime = timestamppb.New(c.o.Now())
+	}
+	return ack.State != pb.Acknowledgement_FAILED, c.acknowledge(ctx, offer, ack)
+}
+
+// Outcome acknowledges an attempt to apply a configuration, with the values in force after it, nil as sent, and its
+// error.
+func Outcome(c *pb.Configuration, effective map[string]*structpb.Value, err error) *pb.Acknowledgement {
+	ack := &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED}
 	switch {
 	case errors.Is(err, ErrRefused):
 		ack.State, ack.Error = pb.Acknowledgement_REJECTED, shorten(err.Error())
 	case err != nil:
 		ack.State, ack.Error = pb.Acknowledgement_FAILED, shorten(err.Error())
 	default:
-		c.inForce, c.lost = offer, false
-		c.revision.Store(offer.GetRevision())
-		ack.State, ack.AppliedTime = pb.Acknowledgement_APPLIED, timestamppb.New(c.o.Now())
-		if ack.EffectiveParameters = Differing(offer, effective); len(ack.EffectiveParameters) > 0 {
+		if ack.EffectiveParameters = Differing(c, effective); len(ack.EffectiveParameters) > 0 {
 			ack.State = pb.Acknowledgement_PARTIALLY_APPLIED
 		}
 	}
-	return ack.State != pb.Acknowledgement_FAILED, c.acknowledge(ctx, offer, ack)
+	return ack
 }
 
 // Differing returns the values that differ from the configuration. Values of

@@ -83,14 +83,7 @@ func (s *Session) Run(ctx context.Context) error {
 // look acknowledges the values in force whenever it changed without the adapter.
 func (s *Session) look(ctx context.Context) {
 	config := pb.NewConfigurationServiceClient(s.Conn)
-	clock := time.NewTicker(s.Interval)
-	defer clock.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-clock.C:
-		}
+	for client.Sleep(ctx, s.Interval) {
 		req, now := s.Driver.look(ctx)
 		if req == nil {
 			continue
@@ -107,8 +100,6 @@ func (s *Session) look(ctx context.Context) {
 
 // observe acknowledges the values in force, as long as no change is under way, whenever the service knows it otherwise.
 func (s *Session) observe(ctx context.Context) {
-	clock := time.NewTicker(s.Interval)
-	defer clock.Stop()
 	last := ""
 	for {
 		news, err := s.observed(ctx)
@@ -126,10 +117,8 @@ func (s *Session) observe(ctx context.Context) {
 			s.Notify(errors.New(news))
 		}
 		last = news
-		select {
-		case <-ctx.Done():
+		if !client.Sleep(ctx, s.Interval) {
 			return
-		case <-clock.C:
 		}
 	}
 }
@@ -285,18 +274,7 @@ func (a *Agent) ApplyConfiguration(ctx context.Context, req *pb.ApplyConfigurati
 	}
 	effective, err := a.Driver.Apply(ctx, c)
 	a.Applied(c, err)
-	ack := &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED}
-	switch {
-	case errors.Is(err, client.ErrRefused):
-		ack.State, ack.Error = pb.Acknowledgement_REJECTED, err.Error()
-	case err != nil:
-		ack.State, ack.Error = pb.Acknowledgement_FAILED, err.Error()
-	default:
-		if ack.EffectiveParameters = client.Differing(c, effective); len(ack.EffectiveParameters) > 0 {
-			ack.State = pb.Acknowledgement_PARTIALLY_APPLIED
-		}
-	}
-	return &pb.ApplyConfigurationResponse{Acknowledgement: ack}, nil
+	return &pb.ApplyConfigurationResponse{Acknowledgement: client.Outcome(c, effective, err)}, nil
 }
 
 // DescribeParameters implements SchedulerAgent.

@@ -408,21 +408,15 @@ func (c *called) ApplyConfiguration(ctx context.Context, req *pb.ApplyConfigurat
 	life, now, epoch := c.life, c.inForce, c.epoch
 	values := c.values
 	c.mu.Unlock()
-	answer := func(state pb.Acknowledgement_State, why error) (*pb.ApplyConfigurationResponse, error) {
-		ack := &pb.Acknowledgement{State: state}
-		if why != nil {
-			ack.Error = why.Error()
-		} else if ack.EffectiveParameters = client.Differing(offer, values); len(ack.EffectiveParameters) > 0 {
-			ack.State = pb.Acknowledgement_PARTIALLY_APPLIED
-		}
-		return &pb.ApplyConfigurationResponse{Acknowledgement: ack}, nil
+	answer := func(err error) (*pb.ApplyConfigurationResponse, error) {
+		return &pb.ApplyConfigurationResponse{Acknowledgement: client.Outcome(offer, values, err)}, nil
 	}
 	switch {
 	case offer.GetEpoch().GetCounter() < epoch:
-		return answer(pb.Acknowledgement_FAILED, fmt.Errorf("%s is of epoch %d of the store, before %d: an old copy of "+
+		return answer(fmt.Errorf("%s is of epoch %d of the store, before %d: an old copy of "+
 			"the store is served", offer.GetName(), offer.GetEpoch().GetCounter(), epoch))
 	case now != nil && now.GetRevision() == offer.GetRevision() && proto.Equal(now.GetEpoch(), offer.GetEpoch()):
-		return answer(pb.Acknowledgement_APPLIED, nil)
+		return answer(nil)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -431,12 +425,10 @@ func (c *called) ApplyConfiguration(ctx context.Context, req *pb.ApplyConfigurat
 	switch {
 	case life.Err() != nil:
 		return nil, status.Error(codes.Unavailable, "the scheduler crashed")
-	case errors.Is(err, client.ErrRefused):
-		return answer(pb.Acknowledgement_REJECTED, err)
-	case err != nil && ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil && !errors.Is(err, client.ErrRefused):
 		return nil, status.FromContextError(ctx.Err()).Err()
 	case err != nil:
-		return answer(pb.Acknowledgement_FAILED, err)
+		return answer(err)
 	}
 	if values = effective; values == nil {
 		values = offer.GetParameters()
@@ -444,7 +436,7 @@ func (c *called) ApplyConfiguration(ctx context.Context, req *pb.ApplyConfigurat
 	c.mu.Lock()
 	c.inForce, c.values, c.epoch = offer, values, offer.GetEpoch().GetCounter()
 	c.mu.Unlock()
-	return answer(pb.Acknowledgement_APPLIED, nil)
+	return answer(nil)
 }
 
 // DescribeParameters implements SchedulerAgent.
