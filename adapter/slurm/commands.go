@@ -112,9 +112,6 @@ func (before controllers) without(now controllers) string {
 	return strings.Join(gone, ", ")
 }
 
-// maxIncludes bounds the files of a configuration, so that one that includes itself ends.
-const maxIncludes = 100
-
 // stage copies a configuration with its included files into a private folder, with another text of one file, and has
 // Slurm's own parser read it. The error wraps [client.ErrRefused] if the file does not parse.
 func (c Commands) stage(ctx context.Context, main, include string, text []byte) error {
@@ -135,9 +132,8 @@ func (c Commands) stage(ctx context.Context, main, include string, text []byte) 
 	if s.copied[include] == "" {
 		return fmt.Errorf("%s does not include %s", main, include)
 	}
-	staged := c
-	staged.Conf = top
-	_, err = staged.Run(ctx, "scontrol", "ping")
+	c.Conf = top
+	_, err = c.Run(ctx, "scontrol", "ping")
 	if err != nil && !strings.Contains(err.Error(), " is UP") && !strings.Contains(err.Error(), " is DOWN") {
 		if errors.As(err, new(program.TimeoutError)) {
 			return fmt.Errorf("stage: %w", err)
@@ -160,17 +156,14 @@ func (s *staging) file(path string) (string, error) {
 	if at := s.copied[path]; at != "" {
 		return at, nil
 	}
-	if len(s.copied) == maxIncludes {
-		return "", fmt.Errorf("%s: more than %d files are included", path, maxIncludes)
-	}
 	at := filepath.Join(s.dir, fmt.Sprintf("%d.conf", len(s.copied)))
 	s.copied[path] = at
-	text := s.text
-	if path != s.include {
-		var err error
-		if text, err = os.ReadFile(path); err != nil {
-			return "", err
-		}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if path == s.include {
+		text = s.text
 	}
 	var out strings.Builder
 	for l := range strings.Lines(string(text)) {

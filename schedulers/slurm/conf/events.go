@@ -47,18 +47,13 @@ func (s *Site) events(text []byte, number map[string]int, zone *time.Location) e
 			continue
 		}
 		if node < 0 {
-			for i, name := range f {
-				switch strings.ToLower(strings.ReplaceAll(name, " ", "")) {
-				case "nodename", "node":
-					node = i
-				case "timestart", "start":
-					start = i
-				case "timeend", "end":
-					end = i
-				case "state":
-					state = i
-				}
+			column := func(names ...string) int {
+				return slices.IndexFunc(f, func(name string) bool {
+					return slices.Contains(names, strings.ToLower(strings.ReplaceAll(name, " ", "")))
+				})
 			}
+			node, start = column("nodename", "node"), column("timestart", "start")
+			end, state = column("timeend", "end"), column("state")
 			if node >= 0 && start >= 0 && end >= 0 && state >= 0 {
 				continue
 			}

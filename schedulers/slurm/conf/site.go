@@ -485,9 +485,9 @@ func (s *Site) preemptMode(of, text string) workload.PreemptMode {
 // nodes reads the nodes, and returns their numbers by name.
 func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 	type key struct {
-		model, partitions string
-		gpus, cpus        int
-		memory, weight    int64
+		model, partitions    string
+		gpus                 int
+		cpus, memory, weight int64
 	}
 	at := map[key]int{}
 	var names [][]string // by group
@@ -518,19 +518,16 @@ func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 				uncounted = append(uncounted, "gres/gpu:"+profile)
 			}
 		}
-		if k.cpus, err = strconv.Atoi(r["cputot"]); err != nil {
-			return nil, fmt.Errorf("nodes.txt: node %s: CPUTot: %w", name, err)
-		}
-		megabytes, err := strconv.ParseInt(r["realmemory"], 10, 40)
-		if err != nil {
-			return nil, fmt.Errorf("nodes.txt: node %s: RealMemory: %w", name, err)
-		}
-		k.memory = megabytes << 20
-		if r["weight"] != "" {
-			if k.weight, err = strconv.ParseInt(r["weight"], 10, 64); err != nil {
-				return nil, fmt.Errorf("nodes.txt: node %s: Weight: %w", name, err)
+		for _, of := range []struct {
+			to         *int64
+			name, text string
+		}{{&k.cpus, "CPUTot", r["cputot"]}, {&k.memory, "RealMemory", r["realmemory"]},
+			{&k.weight, "Weight", cmp.Or(r["weight"], "0")}} {
+			if *of.to, err = strconv.ParseInt(of.text, 10, 40); err != nil {
+				return nil, fmt.Errorf("nodes.txt: node %s: %s: %w", name, of.name, err)
 			}
 		}
+		k.memory <<= 20 // from mebibytes
 		if k.model == "" && strings.Count(r["gres"], "gpu:") > 1 && len(gpus.MIG) == 0 {
 			mixed++
 		}
@@ -540,7 +537,7 @@ func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 			at[k] = i
 			names = append(names, nil)
 			s.Cluster.Groups = append(s.Cluster.Groups, workload.NodeGroup{Name: name, GPUsPerNode: k.gpus,
-				GPUModel: k.model, Partition: k.partitions, CPUs: k.cpus, Memory: k.memory, Weight: k.weight})
+				GPUModel: k.model, Partition: k.partitions, CPUs: int(k.cpus), Memory: k.memory, Weight: k.weight})
 		}
 		s.Cluster.Groups[i].Nodes++
 		names[i] = append(names[i], name)
