@@ -147,16 +147,15 @@ func (o *adapterFileOptions) check() error {
 // run adapts until the context ends.
 func (o *adapterFileOptions) run(ctx context.Context, notes io.Writer) error {
 	log := slog.New(slog.NewTextHandler(notes, nil))
-	applied := logApplied(log, "file", o.driver.Path)
-	if o.listen != "" {
-		return o.serve(ctx, applied, log)
-	}
-	conn, err := o.connect.Dial()
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
 	form := o.form
+	var conn *grpc.ClientConn // nil for an adapter that is called
+	if o.listen == "" {
+		var err error
+		if conn, err = o.connect.Dial(); err != nil {
+			return err
+		}
+		defer conn.Close()
+	}
 	if form == "" {
 		s, err := awaitScheduler(ctx, pb.NewTuningServiceClient(conn), o.scheduler, log)
 		if err != nil {
@@ -170,6 +169,10 @@ func (o *adapterFileOptions) run(ctx context.Context, notes io.Writer) error {
 		return fmt.Errorf("--%w", err)
 	}
 	defer driver.Close()
+	applied := logApplied(log, "file", o.driver.Path)
+	if conn == nil {
+		return o.serve(ctx, &filedriver.Agent{Driver: driver, Applied: applied}, log)
+	}
 	session := filedriver.Session{Conn: conn, Scheduler: o.scheduler, Instance: o.instance, Driver: driver,
 		Interval: o.interval,
 		Applied:  applied,
@@ -193,14 +196,7 @@ func logApplied(log *slog.Logger, more ...any) func(*pb.Configuration, error) {
 }
 
 // serve has the service call the adapter until the context ends.
-func (o *adapterFileOptions) serve(ctx context.Context, applied func(*pb.Configuration, error),
-	log *slog.Logger) error {
-	o.driver.Form = adapter.FormOf(o.form)
-	driver, err := filedriver.Open(o.driver)
-	if err != nil {
-		return fmt.Errorf("--%w", err)
-	}
-	defer driver.Close()
+func (o *adapterFileOptions) serve(ctx context.Context, agent *filedriver.Agent, log *slog.Logger) error {
 	files, err := access.Open(o.access.Files, access.Options{Log: log})
 	if err != nil {
 		return err
@@ -211,7 +207,7 @@ func (o *adapterFileOptions) serve(ctx context.Context, applied func(*pb.Configu
 		return err
 	}
 	s := grpc.NewServer(server.AgentOptions(files)...)
-	pb.RegisterSchedulerAgentServer(s, &filedriver.Agent{Driver: driver, Applied: applied})
+	pb.RegisterSchedulerAgentServer(s, agent)
 	stop := context.AfterFunc(ctx, s.GracefulStop)
 	defer stop()
 	log.Info("listening", "address", l.Addr())
