@@ -8,6 +8,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"crypto/tls"
@@ -119,12 +120,7 @@ func New(o Options) (*Client, error) {
 	case o.Heartbeat < 0:
 		return nil, fmt.Errorf("client: Heartbeat: %v is negative", o.Heartbeat)
 	}
-	if o.Buffer == 0 {
-		o.Buffer = defaultBuffer
-	}
-	if o.Reports == 0 {
-		o.Reports = defaultReports
-	}
+	o.Buffer, o.Reports = cmp.Or(o.Buffer, defaultBuffer), cmp.Or(o.Reports, defaultReports)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -5,6 +5,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -332,10 +333,7 @@ func (t *tester) deadline() error {
 	t.s.mu.Lock()
 	registered := t.s.request.GetScheduler().GetSpec().GetRollout().GetAcknowledgeDeadline()
 	t.s.mu.Unlock()
-	deadline := defaultDeadline
-	if registered != nil && registered.AsDuration() != 0 {
-		deadline = registered.AsDuration()
-	}
+	deadline := cmp.Or(registered.AsDuration(), defaultDeadline)
 	if deadline < 0 {
 		return skip("the registration allows any time")
 	}

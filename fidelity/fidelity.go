@@ -4,6 +4,7 @@
 package fidelity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -103,9 +104,7 @@ func Quick(ctx context.Context, in Input) (*Report, error) { return check(ctx, &
 func Full(ctx context.Context, in Input) (*Report, error) { return check(ctx, &in, true) }
 
 func check(ctx context.Context, in *Input, full bool) (*Report, error) {
-	if in.Recorded == "" {
-		in.Recorded = Unknown
-	}
+	in.Recorded = cmp.Or(in.Recorded, Unknown)
 	w := in.Trace.Window(in.From, in.To)
 	if w.Len() == 0 {
 		return nil, fmt.Errorf("fidelity: no job of %s is submitted in the window", in.Trace.Name())

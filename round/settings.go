@@ -1,6 +1,7 @@
 package round
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -102,21 +103,9 @@ func DefaultSettings() Settings {
 // they have no meaning.
 func (s Settings) WithDefaults() Settings {
 	d := DefaultSettings()
-	if s.Horizon > 0 {
-		d.Horizon = s.Horizon
-	}
-	if s.Futures > 0 {
-		d.Futures = s.Futures
-	}
-	if s.Budget > 0 {
-		d.Budget = s.Budget
-	}
-	if s.Guard != 0 {
-		d.Guard = s.Guard
-	}
-	d.Seed, d.Workers, d.Search, d.Always, d.Rule, d.Ablation = s.Seed, s.Workers, s.Search, s.Always, s.Rule,
-		s.Ablation
-	return d
+	s.Horizon, s.Futures = cmp.Or(max(0, s.Horizon), d.Horizon), cmp.Or(max(0, s.Futures), d.Futures)
+	s.Budget, s.Guard = cmp.Or(max(0, s.Budget), d.Budget), cmp.Or(s.Guard, d.Guard)
+	return s
 }
 
 // Search selects the configurations that a round measures.

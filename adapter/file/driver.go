@@ -9,6 +9,7 @@ package file
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -126,9 +127,7 @@ func Open(o Options) (*Driver, error) {
 			return nil, fmt.Errorf("%s: the program is missing", c.name)
 		}
 	}
-	if o.Timeout == 0 {
-		o.Timeout = time.Minute
-	}
+	o.Timeout = cmp.Or(o.Timeout, time.Minute)
 	path, err := filepath.Abs(o.Path)
 	if err != nil {
 		return nil, fmt.Errorf("file: %w", err)
@@ -140,12 +139,8 @@ func Open(o Options) (*Driver, error) {
 		return nil, fmt.Errorf("file: %s: there is no such directory", filepath.Dir(path))
 	}
 	o.Path = path
-	if o.Dir == "" {
-		o.Dir = filepath.Join(filepath.Dir(path), ".autosched-"+filepath.Base(path))
-	}
-	if o.Previous == "" {
-		o.Previous = filepath.Join(o.Dir, "previous")
-	}
+	o.Dir = cmp.Or(o.Dir, filepath.Join(filepath.Dir(path), ".autosched-"+filepath.Base(path)))
+	o.Previous = cmp.Or(o.Previous, filepath.Join(o.Dir, "previous"))
 	if o.Write == nil {
 		o.Write = func(text []byte) error { return writeSynced(path, text) }
 	}

@@ -9,6 +9,7 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -94,21 +95,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.KeepRejected <= 0 {
-		o.KeepRejected = DefaultKeep
-	}
-	if o.MaxRows <= 0 {
-		o.MaxRows = DefaultMaxRows
-	}
-	if o.MaxLine <= 0 {
-		o.MaxLine = DefaultMaxLine
-	}
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
-	if o.MaxRatio <= 0 {
-		o.MaxRatio = DefaultMaxRatio
-	}
+	o.KeepRejected, o.MaxRows = cmp.Or(max(0, o.KeepRejected), DefaultKeep), cmp.Or(max(0, o.MaxRows), DefaultMaxRows)
+	o.MaxLine, o.MaxBytes = cmp.Or(max(0, o.MaxLine), DefaultMaxLine), cmp.Or(max(0, o.MaxBytes), DefaultMaxBytes)
+	o.MaxRatio = cmp.Or(max(0, o.MaxRatio), DefaultMaxRatio)
 	return o
 }
 
