@@ -109,6 +109,7 @@ type busy struct {
 	ends         time.Duration
 	at           []workload.NodeGPUs
 	cpus, memory int64 // for each GPU
+	whole        bool  // it has its nodes whole
 }
 
 // need is what a job takes of a node.
@@ -141,7 +142,16 @@ type future struct {
 	known   bool // nodes, onNode and columns match running
 }
 
-type place struct{ job, gpus int32 }
+// place is what a job has on a node: its GPUs, and how many get free when it ends.
+type place struct{ job, gpus, freed int32 }
+
+// freed is the number of GPUs that get free on one of the nodes of a job when it ends.
+func (f *future) freed(b *busy, a workload.NodeGPUs) int32 {
+	if b.whole {
+		return f.gpus[a.Node]
+	}
+	return int32(a.GPUs)
+}
 
 func (f *future) changed() { f.known = false }
 
@@ -168,7 +178,7 @@ func (f *future) index() {
 	for i := range f.running {
 		on := f.nodes[i*words : (i+1)*words]
 		for _, a := range f.running[i].at {
-			f.onNode[a.Node] = append(f.onNode[a.Node], place{int32(i), int32(a.GPUs)})
+			f.onNode[a.Node] = append(f.onNode[a.Node], place{int32(i), int32(a.GPUs), f.freed(&f.running[i], a)})
 			on.add(a.Node)
 		}
 	}
@@ -206,7 +216,7 @@ func (f *future) column(of need) []int32 {
 			}
 			b := &f.running[p.job]
 			cpus, memory = cpus+b.cpus*int64(p.gpus), memory+b.memory*int64(p.gpus)
-			if gpus += p.gpus; gpus >= each && cpus >= of.cpus && memory >= of.memory {
+			if gpus += p.freed; gpus >= each && cpus >= of.cpus && memory >= of.memory {
 				last = p.job
 			}
 		}

@@ -344,9 +344,9 @@ func (p *policy) victims(j simulator.ID, s *shape, nodes nodeSet) bool {
 			p.requeues = append(p.requeues, b.id)
 		}
 	}
-	at := func(j simulator.ID) []workload.NodeGPUs {
+	runs := func(j simulator.ID) *busy {
 		i := slices.IndexFunc(p.future.running, func(b busy) bool { return b.id == j })
-		return p.future.running[i].at
+		return &p.future.running[i]
 	}
 	slices.SortFunc(p.requeues, func(a, b simulator.ID) int {
 		x, y := &p.jobs[a], &p.jobs[b]
@@ -357,12 +357,13 @@ func (p *policy) victims(j simulator.ID, s *shape, nodes nodeSet) bool {
 		if p.settings.PreemptYoungestFirst {
 			c = cmp.Or(c, cmp.Compare(p.v.JobSince(b), p.v.JobSince(a)))
 		}
-		return cmp.Or(c, cmp.Compare(len(at(a)), len(at(b))), cmp.Compare(a, b))
+		return cmp.Or(c, cmp.Compare(len(runs(a).at), len(runs(b).at)), cmp.Compare(a, b))
 	})
 	p.gained = append(p.gained[:0], p.future.free...)
 	for i, v := range p.requeues {
-		for _, a := range at(v) {
-			p.gained[a.Node] += int32(a.GPUs)
+		b := runs(v)
+		for _, a := range b.at {
+			p.gained[a.Node] += p.future.freed(b, a)
 		}
 		p.avail = append(p.avail[:0], s.fits...)
 		p.avail.and(nodes)
@@ -376,7 +377,7 @@ func (p *policy) victims(j simulator.ID, s *shape, nodes nodeSet) bool {
 		}
 		p.pick(p.avail, int(s.nodes))
 		p.requeues = slices.DeleteFunc(p.requeues[:i+1], func(v simulator.ID) bool {
-			return !slices.ContainsFunc(at(v), func(a workload.NodeGPUs) bool {
+			return !slices.ContainsFunc(runs(v).at, func(a workload.NodeGPUs) bool {
 				return slices.Contains(p.chosen, int32(a.Node))
 			})
 		})

@@ -462,12 +462,11 @@ func (p *policy) enter(j simulator.ID) {
 		if gpus = 0; p.taken == nil {
 			p.taken = make(nodeSet, len(p.all))
 		}
-		for i := range b.at {
-			a := &b.at[i]
+		b.whole = true
+		for _, a := range b.at {
 			p.taken.add(a.Node)
-			a.GPUs = int(p.future.gpus[a.Node])
 			p.future.free[a.Node] = 0
-			gpus += a.GPUs
+			gpus += int(p.future.gpus[a.Node])
 		}
 	}
 	p.future.running = slices.Insert(p.future.running, i, b)
@@ -487,7 +486,7 @@ func (p *policy) leave(j simulator.ID) {
 	b := p.future.running[i]
 	for _, a := range b.at {
 		if p.all.has(a.Node) {
-			p.future.free[a.Node] += int32(a.GPUs)
+			p.future.free[a.Node] += p.future.freed(&b, a)
 		}
 		if len(p.future.cpus) > 0 {
 			p.future.cpus[a.Node] += b.cpus * int64(a.GPUs)

@@ -58,11 +58,11 @@ func TestSpread(t *testing.T) {
 // TestWholeNodes: a job of an exclusive partition starts on idle nodes alone, and keeps them from others.
 func TestWholeNodes(t *testing.T) {
 	cluster := workload.Uniform(2, 8)
-	cluster.Groups[0].Partition = "a,b"
+	cluster.Groups[0].Partition, cluster.Groups[0].CPUs = "a,b", 64
 	cluster.Site.Partitions = []workload.Partition{{Name: "a"}, {Name: "b", Exclusive: true}}
 	var jobs []workload.Job
 	for i, part := range []string{"a", "b", "b", "a", "a"} { // the nodes, in turn: 0, 1, 0 or 1, behind it
-		asks := workload.Request{NodeCount: 1, Partition: part, TimeLimit: 10 * time.Minute}
+		asks := workload.Request{NodeCount: 1, MilliCPUs: 16000, Partition: part, TimeLimit: 10 * time.Minute}
 		jobs = append(jobs, workload.Job{ID: fmt.Sprint(i), Submit: time.Duration(i) * time.Second,
 			Duration: 5 * time.Minute, GPUs: workload.GPUs(2), Requested: asks.Shared()})
 	}
@@ -70,12 +70,16 @@ func TestWholeNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := NewPolicy(Defaults()).(*policy)
 	var sim simulator.Sim
-	if err := sim.Start(cluster, w, NewPolicy(Defaults()), simulator.Options{}); err != nil {
+	if err := sim.Start(cluster, w, p, simulator.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := sim.Run(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if f := &p.future; !slices.Equal(f.free, []int32{8, 8}) || !slices.Equal(f.cpus, []int64{64000, 64000}) {
+		t.Errorf("in the end %d GPUs and %d thousandths of CPUs are free, not all", f.free, f.cpus)
 	}
 	for i, o := range sim.Outcomes(nil) {
 		from, to := 0, 2
