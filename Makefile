@@ -208,8 +208,9 @@ staticcheck: ## Run staticcheck, in the version go.mod names.
 	$(GO) tool staticcheck ./...
 
 # The packages that start goroutines, in their code or in their tests, and those whose functions internal/cells calls
-# from several, by their text, so that a new one is in the list at once. `make long` runs those of experiments; the
-# texts of internal/arch are of its rules, and worst_test.go is of `make long`.
+# from several, by their text, so that a new one is in the list at once; not those of which only t.Parallel or a test's
+# HTTP server starts any. `make long` runs those of experiments; the texts of internal/arch are of its rules, and
+# worst_test.go is of `make long`.
 RACE_TEXT := ^\s*go [a-zA-Z(]|\.Go\(|AfterFunc\(|"github.com/autosched/autosched/internal/cells"
 RACE_PACKAGES ?= $(shell grep -rlE --include='*.go' --exclude-dir=lab --exclude-dir=arch --exclude=worst_test.go '$(RACE_TEXT)' . | xargs -n1 dirname | sort -u)
 RACE_LAB = $(shell grep -rlE --include='*.go' '$(RACE_TEXT)' lab | xargs -n1 dirname | sort -u | sed 's,^,./,')
@@ -259,8 +260,6 @@ fuzz: ## Run every fuzz target for a minute (FUZZTIME).
 		done; \
 	done
 
-# Compared with a copy rather than by git, so that work in progress can be
-# checked too.
 # What configurations are worth on a real slurmctld: docs/notes/slurm-model.md has the tables. A run that was ended resumes.
 PAY_TRACE ?= $(or $(AUTOSCHED_SHARED),../shared)/traces/philly/jobs.csv.gz
 PAY_OUT   ?= out/slurmpay.jsonl
@@ -272,6 +271,7 @@ slurm-pay: build ## Measure what configurations of Slurm are worth, on emulated 
 	$(GO) run ./lab/cmd/slurmpay --trace $(PAY_TRACE) --out $(PAY_OUT) $(PAY_FLAGS)
 	$(GO) run ./lab/cmd/slurmpay --out $(PAY_OUT) --report
 
+# Compared with a copy rather than by git, so that work in progress can be checked too.
 .PHONY: generated
 generated: ## Check that the generated code and pages are up to date (needs protoc).
 	@if command -v protoc >/dev/null 2>&1; then \

@@ -169,7 +169,7 @@ func TestSettle(t *testing.T) {
 		version string
 		age     int // of slurmctld, in seconds
 		waits   bool
-	}{{"24.11.5", 0, true}, {"23.11.0", 29, true}, {"23.11.0", 30, false}, {"25.05.1", 3000, false},
+	}{{"24.11.5", 0, true}, {"23.11.0", 1, true}, {"23.11.0", 30, false}, {"25.05.1", 3000, false},
 		{"22.05.8", 0, false}, {"23.02.7", 0, false}} {
 		f := newFakeAccounting(t)
 		f.write("bin/sdiag", "#!/bin/sh\ntouch '"+f.dir+"/looked'\n"+
