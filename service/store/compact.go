@@ -89,6 +89,7 @@ func (r *Store) compact(name string) (before, after int64, err error) {
 				if name == configFile {
 					r.failedCommit = 0
 				}
+				r.metaErrs.Delete(name)
 				to.AllocSize = growth
 				old, *db = *db, to
 				err := atomicfile.SyncDir(r.dir)
@@ -115,25 +116,24 @@ func (r *Store) compact(name string) (before, after int64, err error) {
 
 // withFile calls f with config.db or an auxiliary file, to which nothing is committed meanwhile.
 func (r *Store) withFile(name string, f func(db **bolt.DB) error) (err error) {
-	if s, ok := r.stuck.Load(name); ok {
-		return s.(*stuckFile).err
+	s, db, lock := r.aux(name), &r.config, &r.configMu
+	if s != nil {
+		db, lock = &s.db, &s.mu
 	}
-	db := &r.config
-	if s := r.aux(name); s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		err, db = r.openAux(s), &s.db
-	} else {
-		r.configMu.Lock()
-		defer r.configMu.Unlock()
-		if r.config == nil {
-			err = r.reopenConfig()
-		}
-	}
+	lock.Lock()
+	defer lock.Unlock()
 	select {
 	case <-r.closing:
 		return ErrClosed
 	default:
+	}
+	if stuck, ok := r.stuck.Load(name); ok {
+		return stuck.(*stuckFile).err
+	}
+	if s != nil {
+		err = r.openAux(s)
+	} else if r.config == nil {
+		err = r.reopenConfig()
 	}
 	if err != nil {
 		return err

@@ -207,3 +207,35 @@ func TestCompactOfDamagedFile(t *testing.T) {
 		t.Errorf("it was changed: %v", err)
 	}
 }
+
+// Compact of a closed store opens no file, and replaces none that has become stuck. The new file has no old damage.
+func TestCompactOfClosedOrStuck(t *testing.T) {
+	dir := t.TempDir()
+	r := openOn(t, dir, damageDay)
+	if err := r.KeepRound("u", 1, []byte("round"), 1); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Close()
+	if _, _, err := r.Compact(t.Context()); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+	r = openOn(t, dir, damageDay)
+	if err := r.KeepRound("u", 2, []byte("round"), 1); err != nil { // nothing holds the file
+		t.Error(err)
+	}
+	why := errors.New("a commit panicked")
+	r.onStep = func(step string) {
+		if step == roundsFile+" copied" {
+			r.stuck.Store(roundsFile, &stuckFile{r.rounds.db, why})
+		}
+	}
+	if _, _, err := r.Compact(t.Context()); !errors.Is(err, why) {
+		t.Errorf("stuck: %v", err)
+	}
+	r.onStep = nil
+	r.stuck.Delete(roundsFile)
+	r.metaErrs.Store(roundsFile, ErrCorrupt)
+	if _, _, err := r.Compact(t.Context()); err != nil || r.metaDamage(roundsFile) != nil {
+		t.Errorf("the new file has the damage of the one before: %v, %v", err, r.metaDamage(roundsFile))
+	}
+}

@@ -58,6 +58,7 @@ func (r *Reader) EventsUntil(scheduler, cursor string, apply func(workload.Event
 
 // Close releases the directory.
 func (r *Reader) Close() error {
+	r.store.closeOnce.Do(func() { close(r.store.closing) })
 	for _, name := range auxFiles {
 		r.store.closeAux(r.store.aux(name))
 	}

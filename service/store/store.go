@@ -127,7 +127,7 @@ type Store struct {
 
 func newStore(dir string) *Store {
 	return &Store{dir: dir, rounds: auxFile{name: roundsFile}, reports: auxFile{name: reportsFile},
-		workloads: auxFile{name: workloadsFile}}
+		workloads: auxFile{name: workloadsFile}, closing: make(chan struct{})}
 }
 
 // Open opens a directory, upgrades its layout and locks it against other processes. It creates a missing one.
@@ -147,7 +147,7 @@ func Open(dir string, o Options) (*Store, error) {
 	r := newStore(dir)
 	r.log = o.Log
 	r.now, r.appends, r.commits = o.Now, make(chan *appendCall), newCommits()
-	r.closing, r.writerDone = make(chan struct{}), make(chan struct{})
+	r.writerDone = make(chan struct{})
 	err := r.checkLost(o.StartAnew)
 	if err == nil {
 		err = r.openConfig(o.StartAnew)

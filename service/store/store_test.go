@@ -555,6 +555,9 @@ func TestReader(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
+	if err := within(t, func() error { return r.Audit(0, false, nil) }); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
 	if err := open(t, dir).Close(); err != nil { // it is free again
 		t.Error(err)
 	}
