@@ -20,8 +20,8 @@ import (
 // closes and opens it again.
 func Run(t *testing.T, open func(t *testing.T) (s controller.Store, again func() controller.Store)) {
 	for name, check := range map[string]func(*testing.T, controller.Store, func() controller.Store){
-		"versions": versions, "revisions": revisions, "dropped revisions": dropped, "deletion": deletion,
-		"events": events, "rounds": rounds, "audit": auditLog, "purge": purge, "concurrent writers": writers,
+		"versions": versions, "revisions": revisions, "dropped revisions": dropped,
+		"revisions dropped together": droppedTogether, "deletion": deletion, "events": events, "rounds": rounds, "audit": auditLog, "purge": purge, "concurrent writers": writers,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, again := open(t)
@@ -173,6 +173,45 @@ func dropped(t *testing.T, s controller.Store, again func() controller.Store) {
 	late.Configurations = change(t, "a", 3).Configurations
 	if err := s.Commit(t.Context(), late); err == nil {
 		t.Error("a dropped revision is made again")
+	}
+}
+
+// droppedTogether: one change drops runs of many revisions.
+func droppedTogether(t *testing.T, s controller.Store, again func() controller.Store) {
+	first := change(t, "a", 1)
+	var want []int64
+	for n := int64(1); n <= 300; n++ {
+		one := change(t, "a", n)
+		if first.Scheduler.Records = one.Scheduler.Records; n > 1 {
+			first.Configurations = append(first.Configurations, one.Configurations...)
+		}
+		want = append(want, n)
+	}
+	commit(t, s, first)
+	for i, drops := range []func(int64) bool{ // the second joins gaps of the first
+		func(n int64) bool { return n > 1 && n <= 200 || n > 210 && n < 300 && n != 250 },
+		func(n int64) bool { return n > 200 && n <= 210 },
+	} {
+		c := change(t, "a", int64(i)+2)
+		c.Scheduler.Records, c.Configurations = first.Scheduler.Records, nil
+		want = slices.DeleteFunc(want, func(n int64) bool {
+			if drops(n) {
+				c.Dropped = append(c.Dropped, n)
+			}
+			return drops(n)
+		})
+		commit(t, s, c)
+		s = again()
+		var left []int64
+		got, _ := load(t, s)
+		for _, c := range got["a"].Configurations {
+			if c.State == rollout.Published {
+				left = append(left, c.Revision)
+			}
+		}
+		if n := len(got["a"].Configurations); n != len(want) || !slices.Equal(left, want) {
+			t.Errorf("%d, of which %v are not lost, want %v", n, left, want)
+		}
 	}
 }
 

@@ -199,10 +199,8 @@ func putChange(tx *bolt.Tx, c *controller.Change) error {
 			return err
 		}
 	}
-	for _, revision := range c.Dropped {
-		if err := dropConfig(tx, c.Scheduler.ID, revision); err != nil {
-			return err
-		}
+	if err := dropConfigs(tx, c.Scheduler.ID, c.Dropped); err != nil {
+		return err
 	}
 	if tx.Bucket([]byte(acksBucket)) != nil {
 		if err := tx.DeleteBucket([]byte(acksBucket)); err != nil {
@@ -281,28 +279,58 @@ func putConfig(tx *bolt.Tx, scheduler string, cfg *rollout.Configuration) error 
 	return putTwice(tx, key, record, configsBucket, scheduler)
 }
 
-// dropConfig removes a revision, and notes in the one after it which one is before.
-func dropConfig(tx *bolt.Tx, scheduler string, revision int64) error {
+// dropConfigs removes revisions, and notes in the one after each gap which one is before. The cursor walks before the
+// first removal: it stops at a page that the transaction emptied.
+func dropConfigs(tx *bolt.Tx, scheduler string, revisions []int64) error {
+	if len(revisions) == 0 {
+		return nil
+	}
 	b, err := bucket(tx, configsBucket, scheduler)
 	if err != nil {
 		return err
 	}
-	c, key := b.Cursor(), revisionKey(revision)
-	c.Seek(key)
-	before, _ := c.Prev()
-	c.Seek(key)
-	next, record := c.Next()
-	var after configRecord
-	err = getJSON(next, record, &after)
-	err = getCopy(tx, err, next, &after, configsBucket, scheduler)
-	if err == nil && len(before) == 8 { // or a damaged one follows
-		after.Previous = int64(binary.BigEndian.Uint64(before))
-		if err := putTwice(tx, bytes.Clone(next), after, configsBucket, scheduler); err != nil {
+	copied, err := bucket(tx, configsBucket+copies, scheduler)
+	if err != nil {
+		return err
+	}
+	revisions = slices.Sorted(slices.Values(revisions))
+	var after []configRecord
+	c, before, gap, last := b.Cursor(), int64(0), false, revisionKey(revisions[len(revisions)-1])
+	c.Seek(revisionKey(revisions[0]))
+	key, record := c.Prev()
+	if key == nil {
+		key, record = c.First()
+	}
+	for ; key != nil && (gap || bytes.Compare(key, last) <= 0); key, record = c.Next() {
+		if len(key) != 8 {
+			continue
+		}
+		revision := int64(binary.BigEndian.Uint64(key))
+		if _, gone := slices.BinarySearch(revisions, revision); gone {
+			gap = true
+			continue
+		}
+		if gap && before > 0 {
+			one := configRecord{}
+			err := getJSON(key, record, &one)
+			if getCopy(tx, err, key, &one, configsBucket, scheduler) == nil { // a damaged one has none before it
+				one.Previous = before
+				after = append(after, one)
+			}
+		}
+		before, gap = revision, false
+	}
+	for _, one := range after {
+		if err := putTwice(tx, revisionKey(one.Revision), one, configsBucket, scheduler); err != nil {
 			return err
 		}
 	}
-	copied, err := bucket(tx, configsBucket+copies, scheduler)
-	return errors.Join(err, b.Delete(key), copied.Delete(key))
+	for _, revision := range revisions {
+		if err := errors.Join(b.Delete(revisionKey(revision)), copied.Delete(revisionKey(revision))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Load returns the schedulers in order of id and the requests. Damage is limited to its record: a scheduler whose
