@@ -372,7 +372,8 @@ func (p *policy) layoutOf(j simulator.ID, r workload.Request, whole bool) int32 
 	return i
 }
 
-// shapesOf lays a job out on the nodes it asks for, or in each group of nodes that it fits on as few as it needs.
+// shapesOf lays a job out on the nodes it asks for, or in each group of nodes that it
+// fits on as few as it needs, the group of the least weight first.
 func (p *policy) shapesOf(j simulator.ID, key layoutKey) []shape {
 	var out []shape
 	nodes := len(p.future.free)
@@ -412,6 +413,11 @@ func (p *policy) shapesOf(j simulator.ID, key layoutKey) []shape {
 	}
 	if key.nodes > 0 && len(out) > 0 && out[0].fits.count() < int(out[0].nodes) {
 		return nil
+	}
+	if p.weights != nil {
+		slices.SortStableFunc(out, func(a, b shape) int {
+			return cmp.Compare(p.weights[a.fits.next(0)], p.weights[b.fits.next(0)])
+		})
 	}
 	return out
 }

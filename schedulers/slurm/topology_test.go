@@ -55,6 +55,34 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+// TestWeightsOfGroups: of groups with idle nodes a job starts in the one of the least weight, also if it asks for no
+// number of nodes.
+func TestWeightsOfGroups(t *testing.T) {
+	for count := range int32(2) {
+		cluster := workload.Uniform(1, 8)
+		cluster.Groups = append(cluster.Groups, cluster.Groups[0], cluster.Groups[0])
+		for i, w := range []int64{100, 1, 1} {
+			cluster.Groups[i].Name, cluster.Groups[i].Weight = fmt.Sprint(i), w
+		}
+		asks := workload.Request{NodeCount: count, TimeLimit: time.Hour}
+		w, err := workload.New("t", time.Time{}, []workload.Job{{ID: "0", Duration: time.Hour, GPUs: workload.GPUs(2),
+			Requested: asks.Shared()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sim simulator.Sim
+		if err := sim.Start(cluster, w, NewPolicy(Defaults()), simulator.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := sim.RunUntil(t.Context(), 5*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if at := sim.Placement(nil, 0); len(at) != 1 || at[0].Node != 1 {
+			t.Errorf("node count %d: it is on %v, want node 1", count, at)
+		}
+	}
+}
+
 // TestWholeNodes: a job of an exclusive partition starts on idle nodes alone, and keeps them from others.
 func TestWholeNodes(t *testing.T) {
 	cluster := workload.Uniform(2, 8)
