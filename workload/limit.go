@@ -13,7 +13,7 @@ type Limit struct {
 }
 
 // Allows reports whether a scope that holds some may hold more, if what it borrows is free.
-func (l *Limit) Allows(held, more int64) bool { return held+more <= l.Own+l.Borrow }
+func (l *Limit) Allows(held, more int64) bool { return held+more-l.Own <= l.Borrow }
 
 // Beyond returns how many of more units a scope that holds some would borrow.
 func (l *Limit) Beyond(held, more int64) int64 { return max(0, held+more-max(l.Own, held)) }

@@ -1,6 +1,7 @@
 package workload_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -22,6 +23,11 @@ func TestLimit(t *testing.T) {
 		}
 		if got := l.Lends(held); got != want.lends {
 			t.Errorf("of %d it lends %d, want %d", held, got, want.lends)
+		}
+	}
+	for _, l := range []workload.Limit{{Own: math.MaxInt64, Borrow: 1}, {Own: 1, Borrow: math.MaxInt64}} {
+		if !l.Allows(math.MaxInt64-1, 1) || !l.Allows(0, 0) {
+			t.Errorf("own %d and borrow %d do not allow all", l.Own, l.Borrow)
 		}
 	}
 	for field, change := range map[string]func(*workload.Limit){"": func(*workload.Limit) {},
