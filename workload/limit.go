@@ -3,7 +3,7 @@ package workload
 import "fmt"
 
 // A Limit bounds how much of a resource the running jobs of a scope hold at once: its own, and what it borrows of the
-// own parts of others.
+// own parts of others. The limits of a Site lend and borrow nothing.
 type Limit struct {
 	Scope
 	Resource Resource `json:"resource"`
@@ -69,10 +69,10 @@ func (l *Limit) validate() error {
 		return fmt.Errorf("each: %q is of an account, not of a QOS", l.Each)
 	case l.Own < 0:
 		return fmt.Errorf("own: %d is negative", l.Own)
-	case l.Lend < 0 || l.Lend > l.Own:
-		return fmt.Errorf("lend: %d is not from 0 to own", l.Lend)
-	case l.Borrow < 0:
-		return fmt.Errorf("borrow: %d is negative", l.Borrow)
+	case l.Lend != 0:
+		return fmt.Errorf("lend: %d is of a site, whose scheduler lends nothing: leave it out", l.Lend)
+	case l.Borrow != 0:
+		return fmt.Errorf("borrow: %d is of a site, whose scheduler lends nothing: leave it out", l.Borrow)
 	}
 	return nil
 }

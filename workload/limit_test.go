@@ -31,9 +31,10 @@ func TestLimit(t *testing.T) {
 		}
 	}
 	for field, change := range map[string]func(*workload.Limit){"": func(*workload.Limit) {},
-		"lend": func(l *workload.Limit) { l.Lend = 9 }, "borrow": func(l *workload.Limit) { l.Borrow = -1 },
+		"lend: 1": func(l *workload.Limit) { l.Lend = 1 }, "borrow: 1": func(l *workload.Limit) { l.Borrow = 1 },
 		"own": func(l *workload.Limit) { l.Own = -1 }} {
 		x := l
+		x.Lend, x.Borrow = 0, 0
 		change(&x)
 		site := workload.Site{Limits: []workload.Limit{x}}
 		err := site.Validate()
