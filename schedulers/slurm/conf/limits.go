@@ -95,25 +95,35 @@ func (s *Site) of(scopes []workload.Scope) func(*workload.Job) bool {
 	return func(j *workload.Job) bool {
 		r := j.Request()
 		account := cmp.Or(r.Account, j.Tenant)
-		part := slices.IndexFunc(s.Cluster.Site.Partitions,
-			func(p workload.Partition) bool { return p.Name == r.Partition })
 		if in[workload.Scope{QOS: r.QOS}] || in[workload.Scope{Account: account, User: j.User}] ||
 			in[workload.Scope{Account: account, User: j.User, Partition: r.Partition}] || in[workload.Scope{Account: "root"}] ||
-			part >= 0 && in[workload.Scope{QOS: s.Cluster.Site.Partitions[part].QOS}] { // no scope is empty
+			in[workload.Scope{QOS: s.qosOf[r.Partition]}] { // no scope is empty
 			return true
 		}
-		for range len(s.Cluster.Site.Accounts) + 1 { // a cycle ends, too
+		for range len(s.parentOf) + 1 { // a cycle ends, too
 			if in[workload.Scope{Account: account}] {
 				return true
 			}
-			at := slices.IndexFunc(s.Cluster.Site.Accounts,
-				func(a workload.Account) bool { return a.Name == account && a.User == "" })
-			if at < 0 {
+			parent, ok := s.parentOf[account]
+			if !ok {
 				break
 			}
-			account = s.Cluster.Site.Accounts[at].Parent
+			account = parent
 		}
 		return false
+	}
+}
+
+// index sets the parents of accounts and the QOS of partitions, of equal names those of the first.
+func (s *Site) index() {
+	s.parentOf, s.qosOf = map[string]string{}, map[string]string{}
+	for _, a := range slices.Backward(s.Cluster.Site.Accounts) {
+		if a.User == "" {
+			s.parentOf[a.Name] = a.Parent
+		}
+	}
+	for i := range slices.Backward(s.Cluster.Site.Partitions) {
+		s.qosOf[s.Cluster.Site.Partitions[i].Name] = s.Cluster.Site.Partitions[i].QOS
 	}
 }
 

@@ -55,7 +55,8 @@ type Site struct {
 	// Notes list the differences between the cluster and its simulation, for people.
 	Notes []string
 	// concerns has, by the index of a note, which jobs it is about; a note without one is about all.
-	concerns map[int]func(*workload.Job) bool
+	concerns        map[int]func(*workload.Job) bool
+	parentOf, qosOf map[string]string // of accounts and partitions, as of Weigh
 }
 
 // tunedSpace is the space of the tuned parameters.
@@ -258,6 +259,7 @@ func (s *Site) noteOn(concerns func(*workload.Job) bool, format string, args ...
 
 // Weigh adds to notes that concern some jobs only their share of the GPU-hours of a history.
 func (s *Site) Weigh(jobs []workload.Job) {
+	s.index()
 	all, of := 0., make([]float64, len(s.Notes))
 	for i := range jobs {
 		j := &jobs[i]

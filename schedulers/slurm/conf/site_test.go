@@ -380,9 +380,10 @@ func TestLimitsOfRoot(t *testing.T) {
 func TestWeigh(t *testing.T) {
 	s := shown(t)
 	s.Partitions = []byte(strings.Replace(string(s.Partitions), "MaxNodes=UNLIMITED", "MaxNodes=2", 1)) // of train
-	s.QOS = []byte("Name|Priority|MaxWall\nnormal|50|\nlow|0|1-00:00:00\n")
+	s.Partitions = []byte(strings.Replace(string(s.Partitions), "QoS=N/A", "QoS=part", 1))
+	s.QOS = []byte("Name|Priority|MaxWall\nnormal|50|\nlow|0|1-00:00:00\npart|0|2-00:00:00\n")
 	s.Associations = []byte("Cluster|Account|ParentName|User|Partition|Share|MaxSubmit|GrpSubmit\n" +
-		"emulated|a|root|||1||9\nemulated|b|a|||1||\nemulated|b||x||1|7|\nemulated|b||y||parent||\n")
+		"emulated|a|root|||1||9\nemulated|b|a|||1||\nemulated|b|root|||1||\nemulated|b||x||1|7|\nemulated|b||y||parent||\n")
 	site, err := s.Site()
 	if err != nil {
 		t.Fatal(err)
@@ -398,6 +399,7 @@ func TestWeigh(t *testing.T) {
 	notes := strings.Join(site.Notes, "\n") + "\n"
 	for _, want := range []string{"MaxNodes=2 is not simulated (25 % of GPU-hours)\n",
 		"QOS low: MaxWall=1-00:00:00 is not simulated (25 % of GPU-hours)\n",
+		"QOS part: MaxWall=2-00:00:00 is not simulated (25 % of GPU-hours)\n",
 		"account a: GrpSubmit=9 is not simulated (50 % of GPU-hours)\n",
 		"user x of account b: MaxSubmit=7 is not simulated (25 % of GPU-hours)\n",
 		"Fairshare=parent, which is not simulated: they have a share of 1 (25 % of GPU-hours)\n"} {
