@@ -31,14 +31,12 @@ func Compact(dir string) (before, after int64, err error) {
 }
 
 // Compact rewrites config.db and the files of rounds, reports and workloads without their free pages, and returns
-// their sizes in bytes; records and the epoch stay as they are. Commits go on while a file is copied; they wait while
-// the copy is given the changes since and takes the place of its file. The caller must run one at a time.
+// their sizes in bytes; records and the epoch stay as they are. Commits to a file go on while it is copied; they wait
+// while it is compared with its copy, which is given the changes since and takes its place. The error is ErrFull if
+// there is no room for a copy, ErrClosed if the store is closed meanwhile. The caller must run one at a time.
 func (r *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	for _, name := range append(slices.Clone(auxFiles), configFile) {
-		if err := ctx.Err(); err != nil {
-			return before, after, err
-		}
-		was, is, err := r.compact(name)
+		was, is, err := r.compact(ctx, name)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return before, after, fmt.Errorf("store %s: %s: %w", r.dir, name, storageError(err))
 		}
@@ -48,7 +46,15 @@ func (r *Store) Compact(ctx context.Context) (before, after int64, err error) {
 }
 
 // compact rewrites a file and returns its sizes.
-func (r *Store) compact(name string) (before, after int64, err error) {
+func (r *Store) compact(ctx context.Context, name string) (before, after int64, err error) {
+	stopped := func() error {
+		select {
+		case <-r.closing:
+			return ErrClosed
+		default:
+			return ctx.Err()
+		}
+	}
 	path := filepath.Join(r.dir, name)
 	made := path + compactSuffix
 	info, err := os.Stat(path)
@@ -67,7 +73,10 @@ func (r *Store) compact(name string) (before, after int64, err error) {
 	var from *bolt.DB
 	err = r.withFile(name, func(db **bolt.DB) error { from = *db; return nil })
 	if err == nil {
-		err = guardPanics(name, func() error { return bolt.Compact(to, from, compactTx) })
+		err = r.checkRoom(info.Size() - int64(from.Stats().FreePageN)*int64(from.Info().PageSize))
+	}
+	if err == nil {
+		err = guardPanics(name, func() error { return copyRecords(to, from, stopped) })
 	}
 	if err == nil {
 		r.reached(name + " copied")
@@ -82,6 +91,9 @@ func (r *Store) compact(name string) (before, after int64, err error) {
 					return err
 				}
 				r.reached(name + " on disk")
+				if err := stopped(); err != nil {
+					return err
+				}
 				if err := os.Rename(made, path); err != nil {
 					return err
 				}
@@ -112,6 +124,79 @@ func (r *Store) compact(name string) (before, after int64, err error) {
 		return 0, 0, err
 	}
 	return info.Size(), written.Size(), nil
+}
+
+// checkRoom returns ErrFull unless the disk has room for a copy of a size in bytes, the reserve and as much for the
+// writes meanwhile.
+func (r *Store) checkRoom(size int64) error {
+	free, _, err := Space(r.dir)
+	if need := uint64(size + 2*reserveSize); err == nil && free < need {
+		err = fmt.Errorf("%w: the copy needs %d MiB of free space, there are %d", ErrFull, (need+1<<20-1)>>20, free>>20)
+	}
+	return err
+}
+
+// copyRecords copies the records of a file to an empty one, in transactions of about compactTx, before each of which it
+// calls stopped.
+func copyRecords(to, from *bolt.DB, stopped func() error) error {
+	return from.View(func(of *bolt.Tx) (err error) {
+		var tx *bolt.Tx
+		size := compactTx
+		room := func(n int) error {
+			if size += n; size <= compactTx {
+				return nil
+			}
+			size = n
+			if tx != nil {
+				if err := tx.Commit(); err != nil {
+					return err
+				}
+			}
+			if err := stopped(); err != nil {
+				return err
+			}
+			tx, err = to.Begin(true)
+			return err
+		}
+		defer func() {
+			if tx != nil {
+				_ = tx.Rollback() // of what was not committed
+			}
+		}()
+		var walk func(b *bolt.Bucket, path ...string) error
+		walk = func(b *bolt.Bucket, path ...string) error {
+			if err := room(len(path[len(path)-1])); err != nil {
+				return err
+			}
+			out, err := bucket(tx, path...)
+			if err != nil {
+				return err
+			}
+			if err := out.SetSequence(b.Sequence()); err != nil {
+				return err
+			}
+			return b.ForEach(func(k, v []byte) error {
+				if v == nil {
+					return walk(b.Bucket(k), append(slices.Clone(path), string(k))...)
+				}
+				if err := room(len(k) + len(v)); err != nil {
+					return err
+				}
+				if out.Tx() != tx {
+					if out, err = bucket(tx, path...); err != nil {
+						return err
+					}
+				}
+				out.FillPercent = 1
+				return out.Put(k, v)
+			})
+		}
+		err = of.ForEach(func(name []byte, b *bolt.Bucket) error { return walk(b, string(name)) })
+		if err == nil && tx != nil {
+			err = tx.Commit()
+		}
+		return err
+	})
 }
 
 // withFile calls f with config.db or an auxiliary file, to which nothing is committed meanwhile.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/service/reports"
 	"github.com/autosched/autosched/workload"
 )
@@ -83,11 +85,13 @@ func TestCompact(t *testing.T) {
 }
 
 // TestCompactBesideWriters: while a file is copied all others and the file itself are written and read; while the copy
-// takes its place events are taken. After a kill at any step nothing that was acknowledged is missing.
+// takes its place events are taken. After a kill at any step nothing that was acknowledged is missing, and nothing that
+// was removed meanwhile is back.
 func TestCompactBesideWriters(t *testing.T) {
 	dir, sp := t.TempDir(), testSpace(t)
 	r := openOn(t, dir, damageDay)
-	revisions, events := int64(0), 0
+	revisions, events, purged := int64(0), 0, 0
+	const schedulers = 8 // one to purge for each file and round
 	ingest := func() error {
 		events++
 		return r.AppendEvents(t.Context(), "s", []workload.Event{event(fmt.Sprint(events), time.Duration(events))})
@@ -95,14 +99,22 @@ func TestCompactBesideWriters(t *testing.T) {
 	use := func() error {
 		revisions++
 		report := reports.Report{Key: reports.Key{Time: damageDay, Instance: fmt.Sprint(revisions)}}
-		_, _, err := r.AppendReports("u", []reports.Report{report}, reports.Keep{Most: 10})
+		_, _, err := r.AppendReports("u", []reports.Report{report}, reports.Keep{Most: 2})
 		return errors.Join(err, r.Commit(t.Context(), audited(t, sp, revisions)), ingest(),
-			r.KeepRound("u", revisions, []byte("round"), 10))
+			r.KeepRound("u", revisions, []byte("round"), 2), r.putText("u", fmt.Sprint(revisions), []byte("text")),
+			r.KeepWorkloads("u", map[string]bool{fmt.Sprint(revisions): true}))
+	}
+	useAndPurge := func() error {
+		id := fmt.Sprint("t", purged)
+		purged++
+		one := controller.Expired{Scheduler: id, UID: id, Audit: &audit.Record{}}
+		return errors.Join(use(), r.Purge(t.Context(), one))
 	}
 	check := func(when string, r *Store) {
 		t.Helper()
 		saved, _, damage, err := r.Load()
-		if err != nil || len(damage) > 0 || saved[0].Fault != nil || len(saved[0].Configurations) != int(revisions) {
+		if err != nil || len(damage) > 0 || saved[0].Fault != nil || len(saved[0].Configurations) != int(revisions) ||
+			len(saved) != 1+schedulers-purged {
 			t.Errorf("%s: %+v, %v, %v, want %d revisions", when, saved, damage, err, revisions)
 		}
 		if ids, damage := replayed(t, r); len(ids) != events || len(damage) > 0 {
@@ -111,7 +123,7 @@ func TestCompactBesideWriters(t *testing.T) {
 		last := int64(0)
 		err = r.Rounds("u", 0, func(n int64, _ []byte, _ error) bool { last = n; return false })
 		head, auditErr := checkAudit(r)
-		if err != nil || auditErr != nil || last != revisions || head.Sequence != revisions {
+		if err != nil || auditErr != nil || last != revisions || head.Sequence != revisions+int64(purged) {
 			t.Errorf("%s: round %d, audit %+v, %v, %v, want %d", when, last, head, err, auditErr, revisions)
 		}
 	}
@@ -120,9 +132,18 @@ func TestCompactBesideWriters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for n := range schedulers {
+		id := fmt.Sprint("t", n)
+		one := reports.Report{Key: reports.Key{Time: damageDay, Instance: id}}
+		_, _, err := r.AppendReports(id, []reports.Report{one}, reports.Keep{Most: 2})
+		if err := errors.Join(err, r.Commit(t.Context(), of(t, id)), r.KeepRound(id, 1, []byte("round"), 2),
+			r.putText(id, "w", []byte("text"))); err != nil {
+			t.Fatal(err)
+		}
+	}
 	steps := map[string]bool{}
 	r.onStep = func(step string) {
-		done, act := make(chan error, 1), use
+		done, act := make(chan error, 1), useAndPurge
 		if !strings.HasSuffix(step, "copied") {
 			act = ingest
 		}
@@ -141,6 +162,12 @@ func TestCompactBesideWriters(t *testing.T) {
 		if err := os.CopyFS(image, os.DirFS(dir)); err != nil {
 			t.Fatal(err)
 		}
+		if name, copied := strings.CutSuffix(step, " on disk"); copied {
+			want, got := content(t, filepath.Join(image, name)), content(t, filepath.Join(image, name+compactSuffix))
+			if got != want {
+				t.Errorf("the copy of %s has\n%swant\n%s", name, got, want)
+			}
+		}
 		killed := openOn(t, image, damageDay)
 		check("killed at "+step, killed)
 		_ = killed.Close()
@@ -156,7 +183,7 @@ func TestCompactBesideWriters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(steps) != 9 { // of three files
+	if len(steps) != 12 { // of four files
 		t.Errorf("steps %v", steps)
 	}
 	r.onStep = nil
@@ -170,6 +197,113 @@ func TestCompactBesideWriters(t *testing.T) {
 	}
 	if r.Epoch() != epoch {
 		t.Errorf("epoch %v after %v", r.Epoch(), epoch)
+	}
+}
+
+// content has the records of a file, but the epoch, which differs in a copy.
+func content(t *testing.T, path string) string {
+	t.Helper()
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var out strings.Builder
+	var walk func(path string, b *bolt.Bucket) error
+	walk = func(path string, b *bolt.Bucket) error {
+		fmt.Fprintf(&out, "%s: %d\n", path, b.Sequence())
+		return b.ForEach(func(k, v []byte) error {
+			if at := fmt.Sprintf("%s/%q", path, k); v == nil {
+				return walk(at, b.Bucket(k))
+			} else if !bytes.Equal(k, epochKey) {
+				fmt.Fprintf(&out, "%s %x\n", at, v)
+			}
+			return nil
+		})
+	}
+	if err := db.View(func(tx *bolt.Tx) error {
+		return tx.ForEach(func(name []byte, b *bolt.Bucket) error { return walk(string(name), b) })
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// Compact ends with the call's context and with the store, between two transactions and before the copy takes its
+// place, and leaves the file.
+func TestCompactStops(t *testing.T) {
+	dir := t.TempDir()
+	r := openOn(t, dir, damageDay)
+	for n := range int64(3) {
+		if err := r.KeepRound("u", n+1, make([]byte, compactTx), 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, roundsFile)
+	to, err := bolt.Open(path+compactSuffix, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls, why := 0, errors.New("stopped")
+	err = copyRecords(to, r.rounds.db, func() error {
+		if calls++; calls == 3 {
+			return why
+		}
+		return nil
+	})
+	if !errors.Is(err, why) || calls != 3 {
+		t.Errorf("it goes on after %d transactions: %v", calls, err)
+	}
+	_ = to.Close()
+	was, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.onStep = func(step string) {
+		if step == roundsFile+" on disk" {
+			cancel()
+		}
+	}
+	if _, _, err := r.Compact(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if is, err := os.Stat(path); err != nil || !os.SameFile(is, was) {
+		t.Errorf("the copy took its place: %v", err)
+	}
+	closed := make(chan error, 1)
+	r.onStep = func(step string) {
+		if step == roundsFile+" on disk" {
+			go func() { closed <- r.Close() }()
+			<-r.closing
+		}
+	}
+	if _, _, err := r.Compact(t.Context()); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if is, err := os.Stat(path); err != nil || !os.SameFile(is, was) {
+		t.Errorf("the copy took its place: %v", err)
+	}
+}
+
+// A file that was compacted keeps its name in errors.
+func TestCompactedFileKeepsItsName(t *testing.T) {
+	r := openOn(t, t.TempDir(), damageDay)
+	if _, _, err := r.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var damaged *CorruptError
+	err := r.update(func(tx *bolt.Tx) error {
+		if err := tx.Bucket([]byte(metaBucket)).Put(readerKey, []byte("x")); err != nil {
+			return err
+		}
+		return raiseReader(tx, 1)
+	})
+	if !errors.As(err, &damaged) || damaged.File != configFile {
+		t.Errorf("it says %v", err)
 	}
 }
 

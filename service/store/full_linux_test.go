@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -88,5 +89,23 @@ func TestConfigurationsHaveTheirReserve(t *testing.T) {
 	}
 	if saved, _, _, err := r.Load(); err != nil || len(saved[0].Configurations) != int(revision) {
 		t.Error(len(saved), err)
+	}
+}
+
+// Compact refuses a file whose copy would fill the disk, and sheds nothing for it.
+func TestCompactNeedsRoom(t *testing.T) {
+	dir := small(t) // the reserve alone leaves less than it needs
+	r, err := Open(dir, Options{Shed: func() bool { t.Error("records are shed"); return false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.KeepRound("u", 1, make([]byte, 1<<20), 1); err != nil {
+		t.Fatal(err)
+	}
+	r.onStep = func(step string) { t.Errorf("%s in spite of that", step) }
+	_, _, err = r.Compact(t.Context())
+	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "MiB of free space") {
+		t.Errorf("it says %v", err)
 	}
 }

@@ -179,6 +179,11 @@ var (
 	readerKey = []byte("reader")
 )
 
+// fileOf returns the name of a transaction's file, which may have been made as the copy that replaced it.
+func fileOf(tx *bolt.Tx) string {
+	return strings.TrimSuffix(filepath.Base(tx.DB().Path()), compactSuffix)
+}
+
 // metaNumber returns a number of the bucket of a file's own records, 0 if it is not there.
 func metaNumber(b *bolt.Bucket, key []byte) (uint64, error) {
 	record := b.Get(key)
@@ -192,8 +197,7 @@ func metaNumber(b *bolt.Bucket, key []byte) (uint64, error) {
 		}
 		err = errors.New("it is no number")
 	}
-	return 0, &CorruptError{File: filepath.Base(b.Tx().DB().Path()), Bucket: metaBucket, Key: string(key),
-		Why: err.Error()}
+	return 0, &CorruptError{File: fileOf(b.Tx()), Bucket: metaBucket, Key: string(key), Why: err.Error()}
 }
 
 func putMetaNumber(b *bolt.Bucket, key []byte, v uint64) error {
@@ -215,8 +219,7 @@ func checkLayout(tx *bolt.Tx) error {
 	}
 	layout, err := metaNumber(b, layoutKey)
 	if err == nil && layout == 0 {
-		err = &CorruptError{File: filepath.Base(tx.DB().Path()), Bucket: metaBucket, Key: string(layoutKey),
-			Why: "it is missing"}
+		err = &CorruptError{File: fileOf(tx), Bucket: metaBucket, Key: string(layoutKey), Why: "it is missing"}
 	}
 	if err != nil {
 		return err
