@@ -127,10 +127,10 @@ func (r *Store) compact(ctx context.Context, name string) (before, after int64, 
 }
 
 // checkRoom returns ErrFull unless the disk has room for a copy of a size in bytes, the reserve and as much for the
-// writes meanwhile.
+// writes meanwhile. Some file systems do not tell their size.
 func (r *Store) checkRoom(size int64) error {
-	free, _, err := Space(r.dir)
-	if need := uint64(size + 2*reserveSize); err == nil && free < need {
+	free, all, err := Space(r.dir)
+	if need := uint64(size + 2*reserveSize); err == nil && all > 0 && free < need {
 		err = fmt.Errorf("%w: the copy needs %d MiB of free space, there are %d", ErrFull, (need+1<<20-1)>>20, free>>20)
 	}
 	return err
