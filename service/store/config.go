@@ -60,7 +60,10 @@ func getCopy(tx *bolt.Tx, damage error, key []byte, v any, path ...string) error
 	return nil
 }
 
-var errRevision = errors.New("revisions are numbered without gaps and keep their values")
+var (
+	errRevision = errors.New("revisions are numbered without gaps and keep their values")
+	errMissing  = errors.New("it is missing")
+)
 
 // configRecord is a stored configuration: its values in canonical form, with their hash.
 type configRecord struct {
@@ -159,14 +162,16 @@ func (r *Store) checkFollows(tx *bolt.Tx, c *controller.Change) error {
 		return nil
 	}
 	var before struct{ Version int64 }
-	if b, key := tx.Bucket([]byte(schedulersBucket)), []byte(c.Scheduler.ID); b != nil && b.Get(key) != nil {
-		err := getJSON(key, b.Get(key), &before)
-		if err != nil {
-			r.log.Error("a damaged record is replaced", "err", corrupt(schedulersBucket, c.Scheduler.ID, err))
-		}
-		if getCopy(tx, err, key, &before, schedulersBucket) != nil {
-			return nil
-		}
+	key, record := []byte(c.Scheduler.ID), []byte(nil)
+	if b := tx.Bucket([]byte(schedulersBucket)); b != nil {
+		record = b.Get(key)
+	}
+	err := getJSON(key, record, &before)
+	if record != nil && err != nil {
+		r.log.Error("a damaged record is replaced", "err", corrupt(schedulersBucket, c.Scheduler.ID, err))
+	}
+	if getCopy(tx, err, key, &before, schedulersBucket) != nil && record != nil {
+		return nil
 	}
 	if before.Version+1 != c.Scheduler.Version {
 		return fmt.Errorf("store: scheduler %q: %w: it is at version %d, the change follows %d", c.Scheduler.ID,
@@ -342,12 +347,11 @@ func (r *Store) Load() (saved []controller.Saved, requests []controller.Request,
 	}
 	err = guardPanics(configFile, func() error {
 		return r.config.View(func(tx *bolt.Tx) error {
-			err := eachJSON(tx, schedulersBucket, nil, func(s controller.Scheduler, key []byte, err error) {
-				if damaged := err; damaged != nil {
-					if err = getCopy(tx, err, key, &s, schedulersBucket); err == nil {
-						damage = append(damage, controller.Damage{File: configFile, Records: 1, Err: damaged})
-					}
-				}
+			configs, copied := tx.Bucket([]byte(configsBucket)), tx.Bucket([]byte(schedulersBucket+copies))
+			note := func(err error) {
+				damage = append(damage, controller.Damage{File: configFile, Records: 1, Err: err})
+			}
+			add := func(s controller.Scheduler, key []byte, err error) {
 				if err == nil && string(key) != s.ID {
 					err = corrupt(schedulersBucket, string(key), fmt.Errorf("it belongs to scheduler %q", s.ID))
 				}
@@ -355,35 +359,63 @@ func (r *Store) Load() (saved []controller.Saved, requests []controller.Request,
 				one.Scheduler.ID = string(key)
 				if err == nil {
 					for _, err := range loadScheduler(tx, &one) {
-						damage = append(damage, controller.Damage{File: configFile, Records: 1, Err: err})
+						note(err)
 					}
 				}
 				saved = append(saved, one)
-			})
-			if err != nil {
-				return err
 			}
-			if b := tx.Bucket([]byte(configsBucket)); b != nil {
-				err = ascend(b, configsBucket, func(id, _ []byte) error {
-					if b.Bucket(id) == nil {
-						return nil
+			has := func(id []byte) bool {
+				is := func(s controller.Saved) bool { return s.Scheduler.ID == string(id) }
+				return slices.ContainsFunc(saved, is)
+			}
+			err := eachJSON(tx, schedulersBucket, nil, func(s controller.Scheduler, key []byte, err error) {
+				if damaged := err; damaged != nil {
+					err = getCopy(tx, err, key, &s, schedulersBucket)
+					stray := copied != nil && copied.Get(key) == nil && configs != nil && configs.Bucket(key) == nil
+					if err == nil || stray {
+						note(damaged)
 					}
-					is := func(s controller.Saved) bool { return s.Scheduler.ID == string(id) }
-					if !slices.ContainsFunc(saved, is) {
-						why := errors.New("it is missing")
-						one := controller.Saved{Fault: corrupt(schedulersBucket, string(id), why)}
-						one.Scheduler.ID = string(id)
-						saved = append(saved, one)
+					if stray { // a scheduler's under another key
+						return
+					}
+				}
+				add(s, key, err)
+			})
+			if copied != nil {
+				if err != nil {
+					note(err)
+				}
+				err = ascend(copied, schedulersBucket+copies, func(id, record []byte) error {
+					var s controller.Scheduler
+					if !has(id) && getJSON(id, record, &s) == nil {
+						note(corrupt(schedulersBucket, string(id), errMissing))
+						add(s, id, nil)
 					}
 					return nil
 				})
-			}
-			if err != nil {
+				if err != nil {
+					note(err)
+				}
+			} else if err != nil {
 				return err
 			}
+			if configs != nil {
+				err = ascend(configs, configsBucket, func(id, _ []byte) error {
+					if configs.Bucket(id) != nil && !has(id) {
+						add(controller.Scheduler{}, id, corrupt(schedulersBucket, string(id), errMissing))
+					}
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+			}
+			slices.SortFunc(saved, func(a, b controller.Saved) int {
+				return cmp.Compare(a.Scheduler.ID, b.Scheduler.ID)
+			})
 			err = eachJSON(tx, deletionsBucket, nil, func(d controller.Deletion, id []byte, err error) {
 				if err != nil {
-					damage = append(damage, controller.Damage{File: configFile, Records: 1, Err: err})
+					note(err)
 					return
 				}
 				for i := range saved {
@@ -397,7 +429,7 @@ func (r *Store) Load() (saved []controller.Saved, requests []controller.Request,
 			}
 			return eachJSON(tx, requestsBucket, nil, func(q controller.Request, _ []byte, err error) {
 				if err != nil {
-					damage = append(damage, controller.Damage{File: configFile, Records: 1, Err: err})
+					note(err)
 					return
 				}
 				requests = append(requests, q)
@@ -448,7 +480,7 @@ func loadScheduler(tx *bolt.Tx, out *controller.Saved) (damage []error) {
 				return
 			}
 			if err == nil { // the ones before a damaged one may have been dropped
-				lost(cmp.Or(c.Previous, revision-1), corrupt(inside, "", errors.New("it is missing")))
+				lost(cmp.Or(c.Previous, revision-1), corrupt(inside, "", errMissing))
 			}
 			last = revision - 1
 			cfg, err := c.config(spaces[max(1, c.Space)], revision, err)
@@ -470,7 +502,7 @@ func loadScheduler(tx *bolt.Tx, out *controller.Saved) (damage []error) {
 		})
 	})
 	if err == nil {
-		err = corrupt(inside, "", errors.New("it is missing"))
+		err = corrupt(inside, "", errMissing)
 	}
 	lost(s.LastRevision, err)
 	return damage

@@ -363,11 +363,77 @@ func TestDamagedRecordCostsItself(t *testing.T) {
 	if saved, _, _, err := r.Load(); err != nil || len(saved) != 2 || !errors.Is(saved[1].Fault, ErrCorrupt) {
 		t.Errorf("without records of schedulers: %+v, %v", saved, err)
 	}
-	// It goes on, as a new one.
-	again := change(t, sp, 5)
-	again.Scheduler.Version = 1
-	if err := r.Commit(ctx, again); err != nil {
+	if err := r.Commit(ctx, change(t, sp, 5)); err != nil { // it goes on from its copy
 		t.Error(err)
 	}
 	appendOne(t, r, "s", "4")
+}
+
+// A scheduler has its copy where its record is under a damaged key, in order or not, or nowhere, and goes on from it.
+func TestCopyOfMissingScheduler(t *testing.T) {
+	ctx, sp := context.Background(), testSpace(t)
+	for _, key := range []string{"", "r", "w", "\xf3"} {
+		t.Run(key, func(t *testing.T) {
+			dir := t.TempDir()
+			r := open(t, dir)
+			for _, id := range []string{"a", "s", "u"} {
+				one := change(t, sp, 1)
+				one.Scheduler.ID = id
+				if err := r.Commit(ctx, one); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var at int64
+			var record []byte
+			err := r.config.Update(func(tx *bolt.Tx) error {
+				b := tx.Bucket([]byte(schedulersBucket))
+				at, record = int64(b.Root())*int64(tx.DB().Info().PageSize), bytes.Clone(b.Get([]byte("s")))
+				if key == "" {
+					return b.Delete([]byte("s"))
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if key != "" {
+				_ = r.Close()
+				path := filepath.Join(dir, configFile)
+				data, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				i := bytes.Index(data[at:], append([]byte("s"), record...))
+				if i < 0 {
+					t.Fatal("no key")
+				}
+				data[at+int64(i)] = key[0]
+				if err := os.WriteFile(path, data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				r = open(t, dir)
+			}
+			for version := int64(1); version <= 2; version++ {
+				saved, _, damage, err := r.Load()
+				if err != nil || len(saved) != 3 || (len(damage) > 0) != (version == 1 || key != "") {
+					t.Fatal(len(saved), damage, err)
+				}
+				for i, id := range []string{"a", "s", "u"} {
+					one := saved[i]
+					if one.Scheduler.ID != id || one.Fault != nil {
+						t.Errorf("%s: %v", one.Scheduler.ID, one.Fault)
+					}
+				}
+				if s := saved[1]; s.Scheduler.Version != version || len(s.Configurations) != int(version) {
+					t.Errorf("version %d with %d configurations, want %d", s.Scheduler.Version, len(s.Configurations),
+						version)
+				}
+				if version == 1 {
+					if err := r.Commit(ctx, change(t, sp, 2)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		})
+	}
 }
