@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli/clitest"
 	"github.com/autosched/autosched/internal/testshared"
 )
@@ -117,16 +120,18 @@ func TestPythonReports(t *testing.T) {
 	case <-time.After(2 * time.Minute):
 		t.Fatalf("it does not end:\n%s", out.String())
 	}
-	code, got, errs := clitest.Run("scheduler", "metrics", "list", "mine", "--limit", "1000", "--json", "--server",
-		address)
-	var list struct {
-		Reports []struct{ Metrics map[string]float64 }
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := json.Unmarshal([]byte(got), &list); code != 0 || err != nil || len(list.Reports) != 60 {
-		t.Fatalf("%d reports of 60: %s %v\n%s", len(list.Reports), errs, err, out.String())
+	defer func() { _ = conn.Close() }()
+	list, err := pb.NewMetricServiceClient(conn).ListMetrics(t.Context(), &pb.ListMetricsRequest{
+		Parent: "schedulers/mine", PageSize: 1000})
+	if err != nil || len(list.GetReports()) != 60 {
+		t.Fatalf("%d reports of 60: %v\n%s", len(list.GetReports()), err, out.String())
 	}
-	for i, r := range list.Reports {
-		if r.Metrics["p95_wait"] != float64(30+i%7) {
+	for i, r := range list.GetReports() {
+		if r.GetMetrics()["p95_wait"] != float64(30+i%7) {
 			t.Errorf("report %d is %v", i, r)
 		}
 	}
