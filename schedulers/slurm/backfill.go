@@ -142,7 +142,7 @@ type future struct {
 	known   bool // nodes, onNode and columns match running
 }
 
-// place is what a job has on a node: its GPUs, and how many get free when it ends.
+// place is the GPUs of a job on a node, and how many get free when it ends.
 type place struct{ job, gpus, freed int32 }
 
 // freed is the number of GPUs that get free on one of the nodes of a job when it ends.

@@ -115,20 +115,22 @@ func (a *association) is(s workload.Scope) bool {
 	return s.QOS == "" && s.Account == cmp.Or(a.name, "root") && s.User == a.user
 }
 
-// limited reports whether a limit holds a job back now.
+// limited reports whether a limit holds a job back now. The GPUs that it asks for count, also if it takes nodes whole;
+// those of a running job are all that it has. acct_policy_job_runnable_post_select and acct_policy_job_begin.
 func (p *policy) limited(x *job) bool {
+	asks := int64(p.layouts[x.layout].gpus)
 	for _, b := range x.bounds {
-		if c := &p.limits.counters[b.counter]; b.binding && !c.limit.Allows(c.held, p.asks(x, b)) {
+		if c := &p.limits.counters[b.counter]; b.binding && !c.limit.Allows(c.held, b.of(asks)) {
 			return true
 		}
 	}
 	return false
 }
 
-// asks returns how much a job adds to one of its counters.
-func (p *policy) asks(x *job, b bound) int64 {
+// of returns how much a job of some GPUs adds to a counter.
+func (b bound) of(gpus int64) int64 {
 	if b.gpus {
-		return int64(p.layouts[x.layout].gpus)
+		return gpus
 	}
 	return 1
 }
@@ -140,7 +142,7 @@ func (p *policy) count(x *job, runs bool) {
 	}
 	x.counted = runs
 	for _, b := range x.bounds {
-		if n := p.asks(x, b); runs {
+		if n := b.of(x.gpus); runs {
 			p.limits.counters[b.counter].held += n
 		} else {
 			p.limits.counters[b.counter].held -= n

@@ -93,6 +93,43 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestLimitOfWholeNodes: a running job that has its node whole counts with all GPUs of it, a waiting one with the GPUs
+// that it asks for.
+func TestLimitOfWholeNodes(t *testing.T) {
+	cluster := workload.Uniform(4, 8)
+	cluster.Groups[0].Partition = "all"
+	cluster.Site = workload.Site{Partitions: []workload.Partition{{Name: "all", QOS: "p", Exclusive: true}},
+		QOS:    []workload.QOS{{Name: "p"}},
+		Limits: []workload.Limit{{Scope: workload.Scope{QOS: "p"}, Resource: workload.LimitedGPUs, Own: 12}}}
+	asks := workload.Request{Partition: "all", TimeLimit: time.Hour}
+	var jobs []workload.Job
+	for i := range 3 {
+		jobs = append(jobs, workload.Job{ID: fmt.Sprint(i), GPUs: workload.GPUs(4), Duration: 10 * time.Minute,
+			Requested: asks.Shared()})
+	}
+	w, err := workload.New("t", time.Time{}, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPolicy(Defaults()).(*policy)
+	var sim simulator.Sim
+	if err := sim.Start(cluster, w, p, simulator.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := sim.RunUntil(t.Context(), 5*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if held := p.limits.counters[0].held; held != 16 || !sim.JobRunning(1) || sim.JobRunning(2) {
+		t.Errorf("%d GPUs are held, want 16 of two jobs", held)
+	}
+	if err := sim.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if held := p.limits.counters[0].held; held != 0 {
+		t.Errorf("%d GPUs are held in the end", held)
+	}
+}
+
 // TestUsageFactor: usage under a QOS is charged by its factor.
 func TestUsageFactor(t *testing.T) {
 	half := .5

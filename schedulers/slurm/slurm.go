@@ -82,6 +82,7 @@ type job struct {
 	layout           int32 // index of layouts
 	priority         int64
 	cpus             float64
+	gpus             int64 // of a running job, all of nodes that it has whole
 	waits            bool
 	held             bool // may not start before eligible, and has not been queued again
 	counted          bool // among the jobs that limits count
@@ -449,7 +450,6 @@ func (p *policy) Freed(j simulator.ID) {
 func (p *policy) enter(j simulator.ID) {
 	x := &p.jobs[j]
 	x.waits = false
-	p.count(x, true)
 	b := busy{id: j, ends: p.v.JobSince(j) + x.limit}
 	b.cpus, b.memory = p.v.JobNeed(j)
 	if at, ok := p.v.JobLimitAt(j); ok {
@@ -475,6 +475,8 @@ func (p *policy) enter(j simulator.ID) {
 			gpus += int(p.future.gpus[a.Node])
 		}
 	}
+	x.gpus = int64(gpus)
+	p.count(x, true)
 	p.future.running = slices.Insert(p.future.running, i, b)
 	p.future.changed()
 	p.round++
