@@ -42,6 +42,7 @@ var fieldReaders = map[string]uint64{
 	"Scheduler.simulation.models.restart.by_state.share_of_memory": 3,
 	// Changes that follow each other, of records that have copies.
 	"Scheduler.version": 5,
+	"Study.version":     5,
 	// Revisions that were dropped, which are not lost.
 	"Configuration.previous": 5,
 	// Operators' holds.
@@ -83,7 +84,8 @@ var clusterFields = map[uint64][]string{
 		"site.qos.usage_factor", "site.reservations.from", "site.reservations.name", "site.reservations.nodes.name",
 		"site.reservations.nodes.number", "site.reservations.to", "site.reservations.whole"},
 	5: {"groups.weight", "site.limits.borrow", "site.limits.lend", "site.limits.partition",
-		"site.partitions.exclusive", "site.switches.name", "site.switches.nodes.name", "site.switches.nodes.number", "site.switches.parent"},
+		"site.partitions.exclusive", "site.switches.name", "site.switches.nodes.name", "site.switches.nodes.number",
+		"site.switches.parent"},
 }
 
 func init() {

@@ -186,6 +186,7 @@ func TestReaderIsRaisedWithTheRecord(t *testing.T) {
 	all := maps.Clone(fieldReaders)
 	defer func() { fieldReaders = all }()
 	delete(fieldReaders, "Scheduler.version") // of every record
+	delete(fieldReaders, "Study.version")
 	for _, field := range []string{"Event.Labels", "Event.Job.QOS"} {
 		fieldReaders[field] = 1
 	}
@@ -218,6 +219,11 @@ func TestReaderIsRaisedWithTheRecord(t *testing.T) {
 		if got := raised(t, tc.write, tc.ok); got != tc.want {
 			t.Errorf("%s: reader %d, want %d", name, got, tc.want)
 		}
+	}
+	fieldReaders["Study.version"] = all["Study.version"] // a lower reader would leave its copy stale
+	trial.Trials = nil
+	if got := raised(t, func(r *Store) error { return r.EnqueueStudy(trial)() }, true); got != readerVersion {
+		t.Errorf("a study: reader %d, want %d", got, readerVersion)
 	}
 }
 
