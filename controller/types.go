@@ -255,8 +255,10 @@ type Change struct {
 
 // Apply returns the revisions after the change, of those before it.
 func (c *Change) Apply(before []*rollout.Configuration) []*rollout.Configuration {
+	dropped := slices.Sorted(slices.Values(c.Dropped))
 	after := slices.DeleteFunc(slices.Clone(before), func(one *rollout.Configuration) bool {
-		return slices.Contains(c.Dropped, one.Revision)
+		_, gone := slices.BinarySearch(dropped, one.Revision)
+		return gone
 	})
 	for _, one := range c.Configurations {
 		at, found := slices.BinarySearchFunc(after, one.Revision, func(c *rollout.Configuration, revision int64) int {

@@ -328,7 +328,7 @@ func (c *Configuration) neverMattered() bool {
 
 // refersTo reports whether the records refer to a revision that was not offered.
 func (s *State) refersTo(revision int64) bool {
-	return revision == s.LastRevision || revision == s.defaults().Revision ||
+	return revision == s.LastRevision || revision == max(1, s.DefaultRevision) ||
 		slices.ContainsFunc(s.Parks, func(p Park) bool { return p.Revision == revision }) ||
 		slices.ContainsFunc(s.Instances, func(i Instance) bool {
 			return i.Revision == revision || i.Answered == revision || i.Reached == revision

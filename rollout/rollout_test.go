@@ -71,6 +71,10 @@ func TestSupersededProposalsAreDropped(t *testing.T) {
 	if _, _, err := Step(s, Approve{Revision: 5}, at(20)); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a dropped one is approved: %v", err)
 	}
+	s.Configurations = s.Configurations[1:]
+	if s.refersTo(6) || !s.refersTo(8) {
+		t.Error("without the record of the defaults, a superseded one is referred to, or the last is not")
+	}
 }
 
 func TestStep(t *testing.T) {
