@@ -390,7 +390,7 @@ func TestLife(t *testing.T) {
 	l.as("viewer", `\n2 +operator .*jobs wait`, "scheduler", "config", "parked", lifeID)
 
 	// An operator wants it nevertheless; an instance refuses, and neither runs it.
-	l.as("operator", "revision 2 are no longer parked", "scheduler", "config", "unpark", lifeID, "--revision", "2")
+	l.as("operator", "revision 2 are unparked", "scheduler", "config", "unpark", lifeID, "--revision", "2")
 	l.as("operator", "run revision 4: backfill=true", "scheduler", "config", "rollback", lifeID, "--revision", "2",
 		"--reason", "try again")
 	l.as("viewer", `\nbecause +an operator went back .*: try again\n`, "scheduler", "config", "get", lifeID)
@@ -401,7 +401,7 @@ func TestLife(t *testing.T) {
 	a.apply(5)
 	b.apply(5)
 	l.as("viewer", `scheduler \(b\) .*no room`, "scheduler", "config", "parked", lifeID)
-	l.as("operator", "revision 4 are no longer parked", "scheduler", "config", "unpark", lifeID, "--revision", "4")
+	l.as("operator", "revision 4 are unparked", "scheduler", "config", "unpark", lifeID, "--revision", "4")
 	if out := l.as("viewer", "", "scheduler", "config", "parked", lifeID); strings.Contains(out,
 		"no room") {
 		t.Errorf("parked still:\n%s", out)

@@ -250,7 +250,7 @@ does not offer them: a later round may find them, and 'autosched scheduler confi
 						Etag: f.Etag})
 				return f.Outcome(cmd, got, err,
 					fmt.Sprintf("the values of revision %d can be unparked", revision),
-					fmt.Sprintf("the values of revision %d are no longer parked", revision))
+					fmt.Sprintf("the values of revision %d are unparked", revision))
 			})
 		},
 	}

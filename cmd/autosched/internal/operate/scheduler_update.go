@@ -288,5 +288,5 @@ served and rounds run again. 'autosched scheduler list --deleted' has those that
 undeleted.`,
 		func(ctx context.Context, c *cli.Client, name string) (*pb.Scheduler, error) {
 			return c.Tuning.UndeleteScheduler(ctx, &pb.UndeleteSchedulerRequest{Name: name, Etag: f.Etag})
-		}, "", func(id string, _ *pb.Scheduler) string { return id + " is no longer deleted" }}).command(f)
+		}, "", func(id string, _ *pb.Scheduler) string { return id + " is undeleted" }}).command(f)
 }
