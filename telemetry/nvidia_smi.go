@@ -116,12 +116,7 @@ func notSMI(head []byte) string {
 }
 
 // smiRow reports whether fields are a row of nvidia-smi, whose header was left out.
-func smiRow(fields [][]byte) bool {
-	if len(fields) < 2 {
-		return false
-	}
-	return smiClock(fields[0])
-}
+func smiRow(fields [][]byte) bool { return len(fields) >= 2 && smiClock(fields[0]) }
 
 // hasName reports whether fields have the name of a column.
 func hasName(fields [][]byte) bool {

@@ -108,8 +108,7 @@ func (p *points) line(line []byte) error {
 		}
 	}
 	if at == 0 {
-		return fmt.Errorf("line %d: the scrape has no times, and when it was made is not given: 'telemetry validate' and "+
-			"'import' take --at", in.line)
+		return fmt.Errorf("line %d: the scrape has no times: --scrape-time says when it was made", in.line)
 	}
 	if reason := p.check(m, v); reason != "" {
 		in.reject(m.String(), reason, value)

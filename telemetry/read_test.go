@@ -103,7 +103,7 @@ func TestReadErrors(t *testing.T) {
 		{"timestamp, index, index\n", "f", "", "names index twice"},
 		{"index\n", "f", "nvidia-smi", "the header lacks timestamp"},
 		{"\n\n", "f", "autosched", "there is no header"},
-		{"DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",Hostname=\"a\"} 1\n", "f", "", "when it was made is not given"},
+		{"DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",Hostname=\"a\"} 1\n", "f", "", "no times: --scrape-time says when"},
 		{"\x1f\x8b\x08\x00", "f", "", "cut short"},
 		{"job,worker,step,seconds\n", "f", "", "it holds iterations"},
 	} {

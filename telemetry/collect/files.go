@@ -248,7 +248,7 @@ const (
 )
 
 // Sender sends samples to a sink in order, and keeps them until they are sent. Samples that do
-// not fit the buffer is dropped, the oldest first, and counted.
+// not fit the buffer are dropped, the oldest first, and counted.
 type Sender struct {
 	sink   Sink
 	notify func(text string)
