@@ -33,8 +33,7 @@ var Features = func() (out []string) {
 	each(tenantEnds, "tenant_end%d_", "ago", "ran", "gpus")
 	each(tenantBatches, "tenant_batch%d_", "age", "size", "ran", "ended")
 	add("batch_age", "batch_size", "batch_place", "batch_ended", "batch_mean_ran", "batch_spread",
-		"batch_last_ran", "batch_last_ago",
-		"batch_first_ran", "batch_first_ended", "batch_pace")
+		"batch_last_ran", "batch_last_ago", "batch_first_ran", "batch_first_ended", "batch_pace")
 	for _, way := range []string{"before", "after"} {
 		each(showNear, way+"%d_", "gap", "ran", "same_gpus", "ended")
 		each(showEnded, way+"_ended%d_", "ran", "gap")

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/schema"
@@ -188,6 +189,12 @@ func ThreeDigits(v float64) string {
 		return fmt.Sprintf("%.1f", v)
 	}
 	return fmt.Sprintf("%.3f", v)
+}
+
+// BandText is a value with its unit, as in "$ %s" or "%s kg", and the ends of its uncertainty.
+func BandText(format string, b energy.Band) string {
+	return strings.Replace(format, "%s", ThreeDigits(b.Middle), 1) +
+		fmt.Sprintf(" (%s to %s)", ThreeDigits(b.Low), ThreeDigits(b.High))
 }
 
 // SyntheticLabel marks results of synthetic traces.

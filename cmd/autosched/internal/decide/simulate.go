@@ -228,8 +228,7 @@ const mostWrong = 10
 func (f *estimatesFlag) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.text, "estimates", "none",
 		"run-time estimates that the scheduler gets: none, exact, or exact times a lognormal error of this sigma "+
-			"(0.7: two "+
-			"of three within a factor of 2)")
+			"(0.7: two of three within a factor of 2)")
 }
 
 // check reads the flag.
@@ -391,14 +390,10 @@ func (r *simulateReport) print(w io.Writer) error {
 		row("deferred", "%s", cli.DeferredText(r.Deferred))
 	}
 	if e := r.Energy; e != nil {
-		row("energy", "%s kWh (%s to %s), of it idle %s", cli.ThreeDigits(e.Cluster.Energy.Middle),
-			cli.ThreeDigits(e.Cluster.Energy.Low),
-			cli.ThreeDigits(e.Cluster.Energy.High), cli.ThreeDigits(e.Idle.Energy.Middle))
-		row("cost of energy", "$ %s (%s to %s)", cli.ThreeDigits(e.Cluster.Cost.Middle),
-			cli.ThreeDigits(e.Cluster.Cost.Low),
-			cli.ThreeDigits(e.Cluster.Cost.High))
-		row("CO2", "%s kg (%s to %s)", cli.ThreeDigits(e.Cluster.CO2.Middle), cli.ThreeDigits(e.Cluster.CO2.Low),
-			cli.ThreeDigits(e.Cluster.CO2.High))
+		row("energy", "%s, of it idle %s", cli.BandText("%s kWh", e.Cluster.Energy),
+			cli.ThreeDigits(e.Idle.Energy.Middle))
+		row("cost of energy", "%s", cli.BandText("$ %s", e.Cluster.Cost))
+		row("CO2", "%s", cli.BandText("%s kg", e.Cluster.CO2))
 		row("SCI of a GPU-hour, EDP", "%s kg, %s kWh h", cli.ThreeDigits(e.SCI.GPUHour.Middle),
 			cli.ThreeDigits(e.EDP.Middle))
 	}
@@ -411,8 +406,8 @@ func (r *simulateReport) print(w io.Writer) error {
 func (r *simulateReport) printTenants(w io.Writer) error {
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "tenant\tquota\tweight\tjobs\tavg JCT s\tp95\tavg queue "+
-		"s\tp95\trho<=1\tpreemptions\tGPU-hours\tshare\tof quota\tfair hours\t")
+	fmt.Fprintln(t, "tenant\tquota\tweight\tjobs\tavg JCT s\tp95\tavg queue s\tp95\trho<=1\tpreemptions\t"+
+		"GPU-hours\tshare\tof quota\tfair hours\t")
 	for i := range r.Tenants {
 		x := &r.Tenants[i]
 		name, used := x.Tenant, "-"

@@ -118,8 +118,7 @@ func (u *updateFlags) add(cmd *cobra.Command) {
 	fl.Var(cli.DwellFlag{To: &u.soak}, "soak-time",
 		"event time between the last acknowledgement of a wave and the next wave, or 'off'")
 	fl.Var(cli.DwellFlag{To: &u.deadline}, "acknowledge-deadline",
-		"how long an instance may take to acknowledge what it is offered, "+
-			"before it is degraded, or 'off'")
+		"how long an instance may take to acknowledge what it is offered, before it is degraded, or 'off'")
 	fl.DurationVar(&u.horizon, "horizon", 0, "how far ahead arrivals are forecast")
 	fl.Int32Var(&u.futures, "futures", 0, "")
 	fl.Int32Var(&u.budget, "budget", 0, "")

@@ -277,8 +277,7 @@ type energyReport struct {
 
 func (r *energyReport) print(w io.Writer, top int) error {
 	fmt.Fprintf(w, "%s%s on %s, %s to %s\n", r.Trace, cli.SyntheticLabel(r.Synthetic), r.Size,
-		r.From.Format(time.RFC3339),
-		r.To.Format(time.RFC3339))
+		r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
 	if r.Scheduler != "" {
 		fmt.Fprintf(w, "simulated under %s, %s\n", r.Scheduler, r.Configuration)
 	} else {
@@ -375,8 +374,7 @@ func (r *energyReport) printTenants(w io.Writer, top int) error {
 		x := &tenants[i]
 		fmt.Fprintf(t, "%s\t%d\t%.0f\t%s\t%s\t%s\t%s\t%s\t\n", cmp.Or(x.Name, "(none)"), x.Jobs, x.GPUHours,
 			cli.ThreeDigits(x.Energy.Middle), cli.ThreeDigits(x.Energy.Low), cli.ThreeDigits(x.Energy.High),
-			cli.ThreeDigits(x.Cost.Middle),
-			cli.ThreeDigits(x.CO2.Middle))
+			cli.ThreeDigits(x.Cost.Middle), cli.ThreeDigits(x.CO2.Middle))
 	}
 	return t.Flush()
 }
@@ -385,9 +383,8 @@ func (r *energyReport) printTenants(w io.Writer, top int) error {
 func (r *energyReport) page() *chart.Page {
 	e := r.Cluster.Energy
 	p := &chart.Page{Name: "Energy of " + r.Trace, Synthetic: r.Synthetic, Class: "open",
-		Lead: fmt.Sprintf("%s kWh (%s to %s), of which idle nodes have %.0f %%; $ %s and %s kg of CO2",
-			cli.ThreeDigits(e.Middle), cli.ThreeDigits(e.Low), cli.ThreeDigits(e.High),
-			100*r.Idle.Energy.Middle/max(e.Middle, 1e-9),
+		Lead: fmt.Sprintf("%s, of which idle nodes have %.0f %%; $ %s and %s kg of CO2",
+			cli.BandText("%s kWh", e), 100*r.Idle.Energy.Middle/max(e.Middle, 1e-9),
 			cli.ThreeDigits(r.Cluster.Cost.Middle), cli.ThreeDigits(r.Cluster.CO2.Middle)),
 		Facts: []chart.Fact{{Name: "cluster", Value: r.Size}, {Name: "from", Value: r.From.Format(time.RFC3339)},
 			{Name: "to", Value: r.To.Format(time.RFC3339)}}}
@@ -449,9 +446,7 @@ func (r *energyReport) tenantChart() *chart.Chart {
 		x, name := float64(i), cmp.Or(t.Name, "(none)")
 		c.X.Ticks = append(c.X.Ticks, chart.Tick{Value: x, Label: chart.Clip(name, 8)})
 		c.Layers = append(c.Layers, &chart.Area{Mark: chart.Mark{Color: chart.Blue.Fade(.6),
-			Tip: fmt.Sprintf("%s: %s kWh (%s to %s)", name, cli.ThreeDigits(t.Energy.Middle),
-				cli.ThreeDigits(t.Energy.Low),
-				cli.ThreeDigits(t.Energy.High))}, Points: chart.Box(x-.35, 0, x+.35, t.Energy.Middle)})
+			Tip: name + ": " + cli.BandText("%s kWh", t.Energy)}, Points: chart.Box(x-.35, 0, x+.35, t.Energy.Middle)})
 	}
 	return c
 }
