@@ -15,7 +15,7 @@ import (
 
 // EnergyObjectives are the metrics that need Options.Meter: the energy in kWh, its cost in $ and its CO2 in kg
 // that the configuration decides (simulator.Sim.Drawn), of the whole run, and edp, the energy times the mean JCT
-// in hours. That is what jobs draw above idle nodes or, where nodes sleep, all above sleeping ones.
+// in hours. That is the draw of jobs above idle nodes or, where nodes sleep, of all above sleeping ones.
 var EnergyObjectives = []string{"energy", "cost", "co2", "edp"}
 
 // ErrNoMeter is returned if a goal counts energy, and no power model is given.

@@ -126,12 +126,12 @@ func Saved(gain float64) float64 { return 1 - math.Exp(-gain) }
 
 // Ask answers a question by the daily rule (docs/search.md#adoption): of the candidates, replayed on the last four
 // stretches of five days, each three times with submissions moved by up to ten minutes, on the cluster and on one of
-// 1.3 times the nodes, the one with the largest mean gain is adopted if that is more than 1 %, and on the cluster as it
-// is more than the gain's standard error over the stretches and, unless all replays gain, than twice what moved
-// submissions change of a single replay's, and if it keeps the constraints and breaks no guard. With less than ten days
-// of history it has to be more than 2 %; with less than five the configuration in force is kept. Of candidates that
-// gain the same but for noise, the one that changes the fewest parameters is taken. A configuration in force that
-// breaks a constraint is replaced by the best that keeps all.
+// 1.3 times the nodes, the one with the largest mean gain is adopted if that is more than 1 %, more than the standard
+// error of the gain on the cluster as it is over the stretches and, unless all replays there gain, more than twice the
+// standard deviation of a single one's as moved submissions cause it, and if it keeps the constraints and breaks no
+// guard. With less than ten days of history it has to be more than 2 %; with less than five the configuration in force
+// is kept. Of candidates that gain the same but for noise, the one that changes the fewest parameters is taken. A
+// configuration in force that breaks a constraint is replaced by the best that keeps all.
 func Ask(ctx context.Context, q Question) (Answer, error) {
 	out := Answer{Config: q.Incumbent}
 	first, all := q.History.first(), q.History.stretches()
@@ -453,7 +453,7 @@ func overStretches(groups map[int][]float64) (mean, err float64) {
 }
 
 // doubt is the least gain that replays of a field tell from a loss: the standard error of theirs over the stretches, or
-// luck of a single replay where one of them loses.
+// luck of a single replay where one of them gains nothing.
 func (f *field) doubt(gains []float64) float64 {
 	_, err := overStretches(f.byStretch(gains))
 	if slices.Min(gains[:len(f.runs)]) > 0 {
