@@ -22,7 +22,7 @@ type objectiveEffects struct {
 
 const effectNumbers = "All numbers below are predicted by it: none was measured."
 
-// effectsOptions are the flags of causal effects.
+// effectsOptions are the flags of explain effects.
 type effectsOptions struct {
 	model modelFlags
 	top   int
@@ -192,7 +192,7 @@ type whatIf struct {
 	settings []model.Setting
 }
 
-// whatIfOptions are the flags of causal whatif.
+// whatIfOptions are the flags of explain whatif.
 type whatIfOptions struct {
 	model     modelFlags
 	set, base []string

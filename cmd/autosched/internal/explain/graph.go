@@ -24,7 +24,7 @@ import (
 // defaultDeadline bounds learning unless the user asks for another time.
 const defaultDeadline = 2 * time.Minute
 
-// learnGraphOptions are the flags of causal learn.
+// learnGraphOptions are the flags of explain learn.
 type learnGraphOptions struct {
 	data, tiers, mode, out, group string
 
@@ -197,7 +197,7 @@ func groupsOf(c *causal.Column) []int {
 	return groups
 }
 
-// causalShowOptions are the flags of causal show.
+// causalShowOptions are the flags of explain show.
 type causalShowOptions struct {
 	format, view, out string
 	json              bool
