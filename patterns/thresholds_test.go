@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 )
@@ -124,7 +125,7 @@ func TestIdleThresholds(t *testing.T) {
 				x.Utilization = 90
 			}
 			if c.excess != none {
-				x.Known, x.Power = x.Known|telemetry.Power, idleWatts(s)+c.excess
+				x.Known, x.Power = x.Known|telemetry.Power, idleWatts()+c.excess
 			}
 			if c.processes != none {
 				x.Known, x.Processes = x.Known|telemetry.Processes, c.processes
@@ -145,7 +146,10 @@ func TestIdleThresholds(t *testing.T) {
 }
 
 // idleWatts returns the idle power of an unknown GPU model.
-func idleWatts(s *scan) float64 { return s.cluster.IdlePower() }
+func idleWatts() float64 {
+	a := energy.Default()
+	return a.GPUs[a.GPU].Idle
+}
 
 // TestFragmentationThresholds: free GPUs of which no waiting gang fits, in 8 of the last 10 minutes.
 func TestFragmentationThresholds(t *testing.T) {

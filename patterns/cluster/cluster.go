@@ -309,9 +309,6 @@ func idlePower(power *energy.Assumptions, model string) float64 {
 	return power.GPUs[cmp.Or(best, power.GPU)].Idle
 }
 
-// IdlePower returns the power of an idle GPU of an unknown model, in W.
-func (s *State) IdlePower() float64 { return s.idle }
-
 // gpuOf returns the state of a GPU, and makes it.
 func (s *State) gpuOf(id telemetry.GPU) *GPU {
 	g := s.gpuByID[id]

@@ -184,8 +184,6 @@ func (p *Pruner) reliable() bool {
 // Audit is a rejected proposal that is measured to check the rejection.
 type Audit struct {
 	Config space.Config
-	// Probability of being interesting, by the model.
-	Probability float64
 	// Measured says that there is a trial of it, Worse that it was not interesting.
 	Measured, Worse bool
 }
@@ -272,7 +270,7 @@ func (p *Pruner) Reject(history []search.Trial, c space.Config) string {
 	// Both quotas are shares of the trials so far, so that they spread over the study.
 	trials := float64(len(history) + 1)
 	if float64(len(p.Audits)+1) <= audit*trials {
-		p.Audits = append(p.Audits, Audit{Config: c, Probability: interesting})
+		p.Audits = append(p.Audits, Audit{Config: c})
 		return ""
 	}
 	if float64(p.explored+1) <= explore*trials {
