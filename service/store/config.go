@@ -381,23 +381,22 @@ func (r *Store) Load() (saved []controller.Saved, requests []controller.Request,
 				}
 				add(s, key, err)
 			})
-			if copied != nil {
-				if err != nil {
-					note(err)
+			if err != nil {
+				if copied == nil {
+					return err
 				}
-				err = ascend(copied, schedulersBucket+copies, func(id, record []byte) error {
-					var s controller.Scheduler
-					if !has(id) && getJSON(id, record, &s) == nil {
-						note(corrupt(schedulersBucket, string(id), errMissing))
-						add(s, id, nil)
-					}
-					return nil
-				})
-				if err != nil {
-					note(err)
+				note(err)
+			}
+			err = eachJSON(tx, schedulersBucket+copies, nil, func(s controller.Scheduler, id []byte, damaged error) {
+				if damaged != nil {
+					note(damaged)
+				} else if !has(id) {
+					note(corrupt(schedulersBucket, string(id), errMissing))
+					add(s, id, nil)
 				}
-			} else if err != nil {
-				return err
+			})
+			if err != nil {
+				note(err)
 			}
 			if configs != nil {
 				err = ascend(configs, configsBucket, func(id, _ []byte) error {
@@ -439,8 +438,8 @@ func (r *Store) Load() (saved []controller.Saved, requests []controller.Request,
 	return saved, requests, damage, adviseRestore(err)
 }
 
-// loadScheduler reads a scheduler's space and revisions, and returns the damage to records that have a copy. Damage to
-// its record is its Fault; damaged revisions without a copy are Lost.
+// loadScheduler reads a scheduler's space and revisions, and returns the damage to records that have a copy and to
+// copies. Damage to its record is its Fault; damaged revisions without a copy are Lost.
 func loadScheduler(tx *bolt.Tx, out *controller.Saved) (damage []error) {
 	s := &out.Scheduler
 	var err error
@@ -505,7 +504,15 @@ func loadScheduler(tx *bolt.Tx, out *controller.Saved) (damage []error) {
 		err = corrupt(inside, "", errMissing)
 	}
 	lost(s.LastRevision, err)
-	return damage
+	for _, name := range []string{configsBucket, revisionsBucket, studiesBucket} {
+		err := guardPanics(configFile, func() error {
+			return eachJSON(tx, name+copies, []byte(s.ID), func(_ json.RawMessage, _ []byte, err error) {
+				damage = append(damage, err)
+			})
+		})
+		damage = append(damage, err)
+	}
+	return slices.DeleteFunc(damage, func(err error) bool { return err == nil })
 }
 
 // loadRevisions reads the revisions of a scheduler and returns the spaces of undamaged ones by number, and the damage

@@ -15,6 +15,8 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/service/studies"
+	"github.com/autosched/autosched/study"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -288,7 +290,8 @@ func TestDamagedSegmentCostsItself(t *testing.T) {
 	}
 }
 
-// A damaged event costs itself, a damaged scheduler too, and a revision if its copy is damaged as well.
+// A damaged event costs itself, a damaged scheduler too, and a revision if its copy is damaged as well. A damaged copy
+// costs nothing, and is named.
 func TestDamagedRecordCostsItself(t *testing.T) {
 	ctx, dir, sp := context.Background(), t.TempDir(), testSpace(t)
 	r := openOn(t, dir, damageDay)
@@ -304,6 +307,10 @@ func TestDamagedRecordCostsItself(t *testing.T) {
 	}
 	for _, id := range []string{"1", "2", "3"} {
 		appendOne(t, r, "s", id)
+	}
+	record := study.Record{ID: "x", Version: 1, Spec: study.Spec{Params: sp.Params()}}
+	if err := r.EnqueueStudy(studies.Change{Scheduler: "s", Study: record})(); err != nil {
+		t.Fatal(err)
 	}
 	_ = r.Close()
 	harm := func(file string, key []byte, path ...string) { // flips a bit of a record, the first if key is nil
@@ -335,6 +342,8 @@ func TestDamagedRecordCostsItself(t *testing.T) {
 		harm(configFile, []byte("t"), schedulersBucket+also)
 	}
 	harm(configFile, revisionKey(3), configsBucket, "s")
+	harm(configFile, revisionKey(4), configsBucket+copies, "s")
+	harm(configFile, []byte("x"), studiesBucket+copies, "s")
 
 	r = openOn(t, dir, damageDay)
 	ids, damage := replayed(t, r)
@@ -342,8 +351,14 @@ func TestDamagedRecordCostsItself(t *testing.T) {
 		t.Error(ids, damage)
 	}
 	saved, _, damage, err := r.Load()
-	if err != nil || len(saved) != 2 || len(damage) != 1 || !strings.Contains(damage[0].Err.Error(), "0003: record") {
+	if err != nil || len(saved) != 2 || len(damage) != 5 || !strings.Contains(damage[0].Err.Error(), "0003: record") {
 		t.Fatal(saved, damage, err)
+	}
+	for i, copied := range []string{"configurations_copies/s, key 0000000000000002: ",
+		"configurations_copies/s, key 0000000000000004: ", "studies_copies/s, key 78: ", "schedulers_copies, key t: "} {
+		if d := damage[1+i]; d.Records != 1 || !strings.Contains(d.Err.Error(), copied) {
+			t.Errorf("%+v, want a copy: %s", d, copied)
+		}
 	}
 	if saved[0].Fault != nil || len(saved[0].Configurations) != 4 {
 		t.Fatalf("%+v", saved[0])
