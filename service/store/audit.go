@@ -189,20 +189,14 @@ func (r *Store) ArchiveAudit(_ context.Context, keep time.Time) error {
 func (r *Store) trimAudit(end []byte) error {
 	for n := maxCommit; n == maxCommit; {
 		err := r.change(func(tx *bolt.Tx) error {
-			var keys [][]byte // a cursor over leaves that were emptied would visit them each time
-			b := tx.Bucket([]byte(auditBucket))
-			c := b.Cursor()
-			for key, _ := c.First(); key != nil && bytes.Compare(key, end) < 0 && len(keys) < maxCommit; {
-				keys = append(keys, key)
-				key, _ = c.Next()
-			}
-			n = len(keys)
-			for _, key := range keys {
-				if err := b.Delete(key); err != nil {
-					return err
+			n = 0
+			return dropFirst(tx.Bucket([]byte(auditBucket)), func(key []byte) bool {
+				old := n < maxCommit && bytes.Compare(key, end) < 0
+				if old {
+					n++
 				}
-			}
-			return nil
+				return old
+			})
 		})
 		if err != nil {
 			return err
