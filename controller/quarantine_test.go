@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -112,6 +113,28 @@ func TestFaultySchedulerIsQuarantined(t *testing.T) {
 				t.Errorf("register again: %v", err)
 			}
 		})
+	}
+}
+
+// scratched is a store whose files are damaged in several places.
+type scratched struct{ controller.Store }
+
+func (s scratched) Load() ([]controller.Saved, []controller.Request, []controller.Damage, error) {
+	saved, requests, _, err := s.Store.Load()
+	return saved, requests, []controller.Damage{{File: "config.db", Records: 1}, {File: "other.db"},
+		{File: "config.db", Records: 2}}, err
+}
+
+// The damaged records of a file are counted wherever they are.
+func TestDamageIsCounted(t *testing.T) {
+	s, err := controller.NewService(controller.Options{Store: scratched{storetest.NewMemory()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	want := map[string]float64{"config.db": 3, "other.db": 1}
+	if got := gauges(t, s, "autosched_store_damaged"); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

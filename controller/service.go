@@ -311,10 +311,12 @@ func (s *Service) restore(one Saved) *schedulerState {
 
 // noteDamage logs and counts records that the store passed over.
 func (s *Service) noteDamage(damage []Damage) {
+	counts := map[string]int{}
 	for _, d := range damage {
 		s.o.Log.Error("store is damaged: what cannot be read counts for nothing", "file", d.File, "records",
 			d.Records, "err", d.Err)
-		s.damage.WithLabelValues(d.File).Set(float64(max(d.Records, 1)))
+		counts[d.File] += max(d.Records, 1)
+		s.NoteDamage(d.File, counts[d.File])
 	}
 }
 
