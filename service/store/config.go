@@ -365,8 +365,7 @@ func (r *Store) Load() (saved []controller.Saved, requests []controller.Request,
 				saved = append(saved, one)
 			}
 			has := func(id []byte) bool {
-				is := func(s controller.Saved) bool { return s.Scheduler.ID == string(id) }
-				return slices.ContainsFunc(saved, is)
+				return slices.ContainsFunc(saved, func(s controller.Saved) bool { return s.Scheduler.ID == string(id) })
 			}
 			err := eachJSON(tx, schedulersBucket, nil, func(s controller.Scheduler, key []byte, err error) {
 				if damaged := err; damaged != nil {
@@ -625,7 +624,8 @@ func ascend(b *bolt.Bucket, name string, visit func(key, record []byte) error) e
 	c, last := b.Cursor(), []byte(nil)
 	for k, record := c.First(); k != nil; k, record = c.Next() {
 		if last != nil && bytes.Compare(k, last) <= 0 {
-			return corrupt(name, fmt.Sprintf("%x", k), errors.New("it is out of order"))
+			return &CorruptError{File: fileOf(b.Tx()), Bucket: name, Key: fmt.Sprintf("%x", k),
+				Why: "it is out of order"}
 		}
 		last = k
 		if err := visit(k, record); err != nil {

@@ -452,3 +452,30 @@ func TestCopyOfMissingScheduler(t *testing.T) {
 		})
 	}
 }
+
+// Keys out of order are named with the file that has them.
+func TestKeysOutOfOrder(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	const first = 1 << 40 // unlike the number of a page
+	for n := range int64(3) {
+		if err := r.KeepRound("u", first+n, []byte("round"), 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = r.Close()
+	path := filepath.Join(dir, roundsFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = bytes.ReplaceAll(data, revisionKey(first+1), revisionKey(first+9))
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r = open(t, dir)
+	err = r.checkAux(&r.rounds, "u")
+	if err == nil || !strings.Contains(err.Error(), "out of order") || strings.Contains(err.Error(), configFile) {
+		t.Errorf("it says %v", err)
+	}
+}
