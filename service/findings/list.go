@@ -49,20 +49,19 @@ type line struct {
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func (c *content) encode(out io.Writer) error {
-	write := func(l line) error {
+	var lines []line
+	for i := range c.Rules {
+		lines = append(lines, line{Rule: &c.Rules[i]})
+	}
+	for _, f := range c.Findings {
+		lines = append(lines, line{Finding: f})
+	}
+	for _, l := range lines {
 		text, err := json.Marshal(l)
 		if err == nil {
 			_, err = fmt.Fprintf(out, "%08x %s\n\n", crc32.Checksum(text, castagnoli), text)
 		}
-		return err
-	}
-	for i := range c.Rules {
-		if err := write(line{Rule: &c.Rules[i]}); err != nil {
-			return err
-		}
-	}
-	for _, f := range c.Findings {
-		if err := write(line{Finding: f}); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -147,18 +147,16 @@ func (r *Store) purgeAux(s *auxFile, uid string) error {
 // checkAux returns the damage to the records of the scheduler with a uid in a file.
 func (r *Store) checkAux(s *auxFile, uid string) error {
 	var damage error
-	err := r.withAux(s, func(db *bolt.DB) error {
-		return db.View(func(tx *bolt.Tx) error {
-			b := tx.Bucket([]byte(uid))
-			if b == nil {
-				return nil
+	err := r.viewAux(s, func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte(uid))
+		if b == nil {
+			return nil
+		}
+		return ascend(b, uid, func(k, record []byte) error {
+			if _, err := openRecord(k, record); err != nil {
+				damage = errors.Join(damage, s.corrupt(uid, k, err))
 			}
-			return ascend(b, uid, func(k, record []byte) error {
-				if _, err := openRecord(k, record); err != nil {
-					damage = errors.Join(damage, s.corrupt(uid, k, err))
-				}
-				return nil
-			})
+			return nil
 		})
 	})
 	return errors.Join(damage, err)
