@@ -362,7 +362,7 @@ func (r *Store) Audit(from int64, newestFirst bool, visit func(place int64, line
 	return errors.Join(err, damage)
 }
 
-// viewConfig reads config.db.
+// viewConfig reads config.db; again where a compaction replaced it meanwhile.
 func (r *Store) viewConfig(f func(tx *bolt.Tx) error) error {
 	for {
 		r.configMu.Lock()
@@ -375,10 +375,8 @@ func (r *Store) viewConfig(f func(tx *bolt.Tx) error) error {
 		if !errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
 			return err
 		}
-		select {
-		case <-r.closing:
-			return ErrClosed
-		default: // another one has taken its place
+		if err := r.ended(); err != nil {
+			return err
 		}
 	}
 }

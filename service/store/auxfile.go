@@ -73,10 +73,8 @@ func (r *Store) writeAux(s *auxFile, f func(*bolt.Tx) error) error {
 func (r *Store) lockAux(s *auxFile, f func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	select {
-	case <-r.closing:
-		return ErrClosed
-	default:
+	if err := r.ended(); err != nil {
+		return err
 	}
 	err := f()
 	var damaged *CorruptError

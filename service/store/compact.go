@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,14 +48,7 @@ func (r *Store) Compact(ctx context.Context) (before, after int64, err error) {
 
 // compact rewrites a file and returns its sizes.
 func (r *Store) compact(ctx context.Context, name string) (before, after int64, err error) {
-	stopped := func() error {
-		select {
-		case <-r.closing:
-			return ErrClosed
-		default:
-			return ctx.Err()
-		}
-	}
+	stopped := func() error { return cmp.Or(r.ended(), ctx.Err()) }
 	path := filepath.Join(r.dir, name)
 	made := path + compactSuffix
 	info, err := os.Stat(path)
@@ -207,10 +201,8 @@ func (r *Store) withFile(name string, f func(db **bolt.DB) error) (err error) {
 	}
 	lock.Lock()
 	defer lock.Unlock()
-	select {
-	case <-r.closing:
-		return ErrClosed
-	default:
+	if err := r.ended(); err != nil {
+		return err
 	}
 	if stuck, ok := r.stuck.Load(name); ok {
 		return stuck.(*stuckFile).err

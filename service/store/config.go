@@ -111,10 +111,8 @@ func (r *Store) Commit(ctx context.Context, c controller.Change) error {
 func (r *Store) update(f func(*bolt.Tx) error) error {
 	r.configMu.Lock()
 	defer r.configMu.Unlock()
-	select {
-	case <-r.closing:
-		return ErrClosed
-	default:
+	if err := r.ended(); err != nil {
+		return err
 	}
 	if r.config == nil {
 		if err := r.reopenConfig(); err != nil {

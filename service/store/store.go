@@ -174,6 +174,16 @@ func Open(dir string, o Options) (*Store, error) {
 	return r, nil
 }
 
+// ended returns ErrClosed once the store is being closed.
+func (r *Store) ended() error {
+	select {
+	case <-r.closing:
+		return ErrClosed
+	default:
+		return nil
+	}
+}
+
 // Close waits for the current commit and releases the directory.
 func (r *Store) Close() error {
 	r.closeOnce.Do(func() {
