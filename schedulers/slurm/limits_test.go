@@ -58,18 +58,7 @@ func TestLimits(t *testing.T) {
 			all = append(all, workload.Job{ID: fmt.Sprint(i), User: x.user, GPUs: workload.GPUs(4),
 				Duration: 10 * time.Minute, Requested: asks.Shared()})
 		}
-		w, err := workload.New("t", time.Time{}, all)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := NewPolicy(Defaults()).(*policy)
-		var sim simulator.Sim
-		if err := sim.Start(cluster, w, p, simulator.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := sim.RunUntil(t.Context(), 5*time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		sim, p := midway(t, cluster, all)
 		got := ""
 		for j := range all {
 			if got += "0"; sim.JobRunning(simulator.ID(j)) {
@@ -93,6 +82,23 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// midway runs jobs for five minutes.
+func midway(t *testing.T, cluster workload.Cluster, jobs []workload.Job) (*simulator.Sim, *policy) {
+	t.Helper()
+	w, err := workload.New("t", time.Time{}, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, sim := NewPolicy(Defaults()).(*policy), new(simulator.Sim)
+	if err := sim.Start(cluster, w, p, simulator.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := sim.RunUntil(t.Context(), 5*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	return sim, p
+}
+
 // TestLimitOfWholeNodes: a running job that has its node whole counts with all GPUs of it, a waiting one with the GPUs
 // that it asks for.
 func TestLimitOfWholeNodes(t *testing.T) {
@@ -107,18 +113,7 @@ func TestLimitOfWholeNodes(t *testing.T) {
 		jobs = append(jobs, workload.Job{ID: fmt.Sprint(i), GPUs: workload.GPUs(4), Duration: 10 * time.Minute,
 			Requested: asks.Shared()})
 	}
-	w, err := workload.New("t", time.Time{}, jobs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := NewPolicy(Defaults()).(*policy)
-	var sim simulator.Sim
-	if err := sim.Start(cluster, w, p, simulator.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := sim.RunUntil(t.Context(), 5*time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	sim, p := midway(t, cluster, jobs)
 	if held := p.limits.counters[0].held; held != 16 || !sim.JobRunning(1) || sim.JobRunning(2) {
 		t.Errorf("%d GPUs are held, want 16 of two jobs", held)
 	}

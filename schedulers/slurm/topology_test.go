@@ -65,18 +65,8 @@ func TestWeightsOfGroups(t *testing.T) {
 			cluster.Groups[i].Name, cluster.Groups[i].Weight = fmt.Sprint(i), w
 		}
 		asks := workload.Request{NodeCount: count, TimeLimit: time.Hour}
-		w, err := workload.New("t", time.Time{}, []workload.Job{{ID: "0", Duration: time.Hour, GPUs: workload.GPUs(2),
+		sim, _ := midway(t, cluster, []workload.Job{{ID: "0", Duration: time.Hour, GPUs: workload.GPUs(2),
 			Requested: asks.Shared()}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var sim simulator.Sim
-		if err := sim.Start(cluster, w, NewPolicy(Defaults()), simulator.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := sim.RunUntil(t.Context(), 5*time.Minute); err != nil {
-			t.Fatal(err)
-		}
 		if at := sim.Placement(nil, 0); len(at) != 1 || at[0].Node != 1 {
 			t.Errorf("node count %d: it is on %v, want node 1", count, at)
 		}
