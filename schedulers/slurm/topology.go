@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/autosched/autosched/workload"
@@ -172,13 +173,11 @@ func (p *policy) tighter(a, b, nodes int) int {
 	}
 }
 
-// least is the least weight of nodes.
+// least is the least weight of nodes; MaxInt64 of none, and where all weights are equal.
 func (w nodeWeights) least(nodes nodeSet) int64 {
-	least := int64(0)
-	for i, first := nodes.next(0), true; i >= 0 && w != nil; i, first = nodes.next(i+1), false {
-		if first || w[i] < least {
-			least = w[i]
-		}
+	least := int64(math.MaxInt64)
+	for i := nodes.next(0); w != nil && i >= 0; i = nodes.next(i + 1) {
+		least = min(least, w[i])
 	}
 	return least
 }

@@ -104,6 +104,7 @@ func Read(file string) (*Run, error) {
 				QOS: text("qos"), TimeLimit: time.Duration(number("limit_min")) * time.Minute,
 				Requeue: workload.RequeueRestarts}
 			gpus := workload.GPUs(nodes * number("gpus_per_node"))
+			s := start{job: job, submit: number("submit"), start: number("start")}
 			if at, has := column["req_tres"]; has {
 				t, _, err := slurmtext.JobTRES(row[column["alloc_tres"]], row[at])
 				if err != nil {
@@ -117,15 +118,12 @@ func Read(file string) (*Run, error) {
 				asks.MilliCPUs, asks.Memory, asks.GPUModel = least.MilliCPUs, least.Memory, slurmtext.GPUType(row[at])
 				asked = append(asked, requested{workload.MilliGPU(least.GPUs.NearestMilli()), asks.Shared()})
 				asks.MilliCPUs, asks.Memory = t.MilliCPUs, t.Memory
-			}
-			jobs = append(jobs, workload.Job{ID: fmt.Sprint(job), User: text("user"), Tenant: text("account"),
-				Submit: time.Duration(number("submit")) * time.Second, GPUs: gpus, Requested: asks.Shared()})
-			s := start{job: job, submit: number("submit"), start: number("start")}
-			if at, has := column["req_tres"]; has && at > 0 {
 				if s.nodes, err = slurmtext.HostList(text("node_list")); err != nil {
 					return nil, fmt.Errorf("%s: job %d: %w", file, job, err)
 				}
 			}
+			jobs = append(jobs, workload.Job{ID: fmt.Sprint(job), User: text("user"), Tenant: text("account"),
+				Submit: time.Duration(number("submit")) * time.Second, GPUs: gpus, Requested: asks.Shared()})
 			out = append(out, s)
 		}
 		if text("state") == "PREEMPTED" && column["run_s"] > 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Command is a command whose output may be missing, and the name of its file.
+// Command prints a part of the description of a cluster; File is the name under which its output is saved.
 type Command struct {
 	File string
 	Args []string

@@ -22,7 +22,7 @@ type Shown struct {
 	Config, Partitions, Nodes, QOS, Associations, Events []byte
 	// Reservations are the output of [ReservationCommand], Past of [PastCommand], and Topology of [TopologyCommand].
 	Reservations, Past, Topology []byte
-	// Zone is the zone of times of events that name none; nil is UTC.
+	// Zone is the zone of times of events and reservations that name none; nil is UTC.
 	Zone *time.Location
 }
 
