@@ -31,10 +31,12 @@ var users = []string{"games", "man", "lp", "mail", "news", "uucp", "proxy", "www
 	"systemd-network", "daemon", "bin", "sys", "_apt"}
 
 func main() {
-	jobs := flag.String("workload", "", "workload: job, submit_s, run_s, nodes, gpus_per_node, limit_min, user, account, qos")
+	jobs := flag.String("workload", "",
+		"workload: job, submit_s, run_s, nodes, gpus_per_node, limit_min, user, account, qos")
 	feature := flag.String("feature", "", "feature file")
 	out := flag.String("out", "", "folder for the recording")
-	byQOS := flag.String("by-qos", "", "further arguments of sbatch by QOS, as 'low=-p train -c {gpus*4<64};high=-p urgent'")
+	byQOS := flag.String("by-qos", "",
+		"further arguments of sbatch by QOS, as 'low=-p train -c {gpus*4<64};high=-p urgent'")
 	hardware := flag.String("hardware", "", "nodes that differ, as '8 CPUs=64 RealMemory=500000 Gres=gpu:a100:8;8 ...'")
 	topology := flag.String("topology", "", "file with topology.conf")
 	flag.Parse()
@@ -47,47 +49,19 @@ func main() {
 }
 
 func record(ctx context.Context, file, feature, out, byQOS, hardware, topology string) (err error) {
-	text, err := os.ReadFile(feature)
+	o, commands, err := options(feature, hardware, topology)
 	if err != nil {
 		return err
 	}
-	lines, commands, _ := strings.Cut(string(text), "%\n")
 	rows, err := read(file)
 	if err != nil {
 		return err
-	}
-	var accounts []slurmtest.Account
-	for i, shares := range []int{10, 20, 10, 5, 5, 5, 5, 5} {
-		accounts = append(accounts, slurmtest.Account{Name: fmt.Sprintf("vc%d", i+1), Share: shares,
-			Users: users[2*i : 2*i+2]})
-	}
-	o := slurmtest.Options{Conf: lines, Accounts: accounts, QOS: map[string]int{"high": 100, "normal": 50, "low": 0}}
-	for item := range strings.SplitSeq(hardware, ";") {
-		if number, is, ok := strings.Cut(item, " "); ok {
-			n, err := strconv.Atoi(number)
-			if err != nil {
-				return err
-			}
-			o.Hardware = append(o.Hardware, slurmtest.Hardware{Nodes: n, Is: is})
-		}
-	}
-	if topology != "" {
-		text, err := os.ReadFile(topology)
-		if err != nil {
-			return err
-		}
-		o.Topology = string(text)
 	}
 	c, err := slurmtest.Start(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Stop()) }()
-	more := map[string][]string{}
-	for item := range strings.SplitSeq(byQOS, ";") {
-		qos, args, _ := strings.Cut(item, "=")
-		more[qos] = strings.Fields(args)
-	}
 	began := time.Now().Truncate(time.Second).Add(3 * time.Second)
 	for line := range strings.Lines(commands) {
 		args := strings.Fields(line)
@@ -101,12 +75,57 @@ func record(ctx context.Context, file, feature, out, byQOS, hardware, topology s
 			return err
 		}
 	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return err
-	}
-	listings := append(conf.Commands, conf.ReservationCommand)
+	listings := slices.Concat(conf.Commands, []conf.Command{conf.ReservationCommand})
 	if topology != "" {
 		listings = append(listings, conf.TopologyCommand)
+	}
+	if err := list(ctx, c, listings, out, began); err != nil {
+		return err
+	}
+	ids, err := submit(ctx, c, rows, byQOS, began)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if err := ended(ctx, c); err != nil {
+		return err
+	}
+	return write(ctx, c, filepath.Join(out, "runs.csv"), began, ids)
+}
+
+// options are those of the cluster, and the commands of the feature file.
+func options(feature, hardware, topology string) (o slurmtest.Options, commands string, err error) {
+	text, err := os.ReadFile(feature)
+	if err != nil {
+		return o, "", err
+	}
+	o.QOS = map[string]int{"high": 100, "normal": 50, "low": 0}
+	o.Conf, commands, _ = strings.Cut(string(text), "%\n")
+	for i, shares := range []int{10, 20, 10, 5, 5, 5, 5, 5} {
+		o.Accounts = append(o.Accounts, slurmtest.Account{Name: fmt.Sprintf("vc%d", i+1), Share: shares,
+			Users: users[2*i : 2*i+2]})
+	}
+	for item := range strings.SplitSeq(hardware, ";") {
+		if number, is, ok := strings.Cut(item, " "); ok {
+			n, err := strconv.Atoi(number)
+			if err != nil {
+				return o, "", err
+			}
+			o.Hardware = append(o.Hardware, slurmtest.Hardware{Nodes: n, Is: is})
+		}
+	}
+	if topology != "" {
+		if text, err = os.ReadFile(topology); err != nil {
+			return o, "", err
+		}
+		o.Topology = string(text)
+	}
+	return o, commands, nil
+}
+
+// list writes listings of the cluster.
+func list(ctx context.Context, c *slurmtest.Cluster, listings []conf.Command, out string, began time.Time) error {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
 	}
 	for _, l := range listings {
 		text, err := c.Run(ctx, "env", append([]string{"SLURM_TIME_FORMAT=%s"}, l.Args...)...)
@@ -123,41 +142,66 @@ func record(ctx context.Context, file, feature, out, byQOS, hardware, topology s
 			return err
 		}
 	}
+	return nil
+}
+
+// submit submits the jobs at their times, and returns them by their ids.
+func submit(ctx context.Context, c *slurmtest.Cluster, rows []map[string]string, byQOS string, began time.Time,
+) (map[string]asked, error) {
+	more := map[string][]string{}
+	for item := range strings.SplitSeq(byQOS, ";") {
+		qos, args, _ := strings.Cut(item, "=")
+		more[qos] = strings.Fields(args)
+	}
 	ids := map[string]asked{}
 	for _, r := range rows {
-		submit, err := strconv.ParseFloat(r["submit_s"], 64)
-		run, bad := strconv.ParseFloat(r["run_s"], 64)
-		if err := cmp.Or(err, bad); err != nil {
-			return fmt.Errorf("%s: job %s: submit_s, run_s: %w", file, r["job"], err)
+		var bad error
+		number := func(name, text string) float64 {
+			x, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				bad = cmp.Or(bad, fmt.Errorf("job %s: %s: %w", r["job"], name, err))
+			}
+			return x
 		}
-		number := func(name string) int { n, _ := strconv.Atoi(r[name]); return n }
-		user, _ := strconv.Atoi(strings.TrimPrefix(r["user"], "asu"))
-		time.Sleep(time.Until(began.Add(time.Duration(submit * float64(time.Second)))))
-		j := slurmtest.Job{Seconds: int(run + .5), Nodes: number("nodes"), GPUs: number("gpus_per_node"),
-			Minutes: number("limit_min"), User: users[user-1], Account: r["account"], QOS: r["qos"]}
+		at := time.Duration(number("submit_s", r["submit_s"]) * float64(time.Second))
+		user := int(number("user", strings.TrimPrefix(r["user"], "asu")))
+		j := slurmtest.Job{Seconds: int(number("run_s", r["run_s"]) + .5), Nodes: int(number("nodes", r["nodes"])),
+			GPUs: int(number("gpus_per_node", r["gpus_per_node"])), Minutes: int(number("limit_min", r["limit_min"])),
+			Account: r["account"], QOS: r["qos"]}
+		if bad != nil {
+			return nil, bad
+		}
+		if user < 1 || user > len(users) {
+			return nil, fmt.Errorf("job %s: user: %q is not from asu01 to asu%d", r["job"], r["user"], len(users))
+		}
+		j.User = users[user-1]
 		for _, a := range more[r["qos"]] {
 			j.More = append(j.More, multiple(a, j.GPUs))
 		}
+		time.Sleep(time.Until(began.Add(at)))
 		id, err := c.Submit(ctx, j)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		ids[id] = asked{r["job"], j.Seconds}
 	}
+	return ids, nil
+}
+
+// ended waits until no job is left, and accounting knows.
+func ended(ctx context.Context, c *slurmtest.Cluster) error {
 	for deadline := time.Now().Add(25 * time.Minute); ; time.Sleep(2 * time.Second) {
 		queue, err := c.Run(ctx, "squeue", "-h", "-o", "%A")
-		if err == nil && len(bytes.TrimSpace(queue)) == 0 {
-			break
-		}
-		if ctx.Err() != nil {
+		switch {
+		case err == nil && len(bytes.TrimSpace(queue)) == 0:
+			time.Sleep(10 * time.Second)
+			return nil
+		case ctx.Err() != nil:
 			return ctx.Err()
-		}
-		if time.Now().After(deadline) {
+		case time.Now().After(deadline):
 			return errors.New("the jobs do not end")
 		}
 	}
-	time.Sleep(10 * time.Second) // accounting follows
-	return write(ctx, c, filepath.Join(out, "runs.csv"), began, ids)
 }
 
 // at replaces {N} by the instant N seconds after the beginning.
@@ -229,9 +273,9 @@ func read(file string) (out []map[string]string, err error) {
 }
 
 // write writes the rows of accounting, in seconds since the beginning, with the run times that the jobs asked for.
-func write(ctx context.Context, c *slurmtest.Cluster, file string, began time.Time, ids map[string]asked,
-) error {
-	const fields = "JobIDRaw,Submit,Start,End,State,User,Account,QOS,Partition,NNodes,AllocTRES,TimelimitRaw,Flags,NodeList,ReqTRES"
+func write(ctx context.Context, c *slurmtest.Cluster, file string, began time.Time, ids map[string]asked) error {
+	const fields = "JobIDRaw,Submit,Start,End,State,User,Account,QOS,Partition,NNodes,AllocTRES,TimelimitRaw,Flags," +
+		"NodeList,ReqTRES"
 	text, err := c.Run(ctx, "env", "SLURM_TIME_FORMAT=%s", "sacct", "-X", "-a", "-n", "-P", "-D", "-S", "now-3hours",
 		"--format="+fields)
 	if err != nil {
