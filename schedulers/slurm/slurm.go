@@ -356,7 +356,7 @@ func (p *policy) layoutOf(j simulator.ID, r workload.Request, whole bool) int32 
 	}
 	k := layout{gpus: key.gpus, whole: key.whole}
 	if !p.v.HasNodes() {
-		k.shapes = []shape{{nodes: 1, each: key.gpus, need: need{gpus: key.gpus}, fits: p.all}}
+		k.shapes = []shape{{nodes: 1, each: key.gpus, fits: p.all}}
 	} else {
 		k.shapes = p.shapesOf(j, key)
 	}
