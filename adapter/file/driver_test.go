@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -376,4 +377,17 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.open()
+}
+
+// TestClosed: a closed driver leaves the file to the next one.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	s := newScheduler(t)
+	d := s.open()
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.apply(s.open(), 1, 3, "")
+	s.apply(d, 2, 4, fs.ErrClosed.Error())
+	s.has("3", "3")
 }
