@@ -104,7 +104,7 @@ func (v *View) NodeSpare(node int) (milliCPUs, memory int64, ok bool) {
 	return v.place.cpus[node], v.place.memory[node], true
 }
 
-// JobNeed is what NodeSpare loses for each GPU of a job on a node.
+// JobNeed is the part of NodeSpare that each GPU of a job takes on its node.
 func (v *View) JobNeed(id ID) (milliCPUs, memory int64) {
 	n := v.place.constraints[v.where(&v.jobs[id])].need
 	return n.cpus, n.memory

@@ -112,7 +112,7 @@ type busy struct {
 	whole        bool  // it has its nodes whole
 }
 
-// need is what a job takes of a node.
+// need is the part of a node that a job takes.
 type need struct {
 	gpus         int32 // or wholeNode
 	cpus, memory int64 // in thousandths, and in bytes
@@ -137,7 +137,7 @@ type future struct {
 	memory  []int64          // likewise
 	nodes   nodeSet          // by running job: its nodes, as many words each as a set has
 	onNode  [][]place        // by node: the running jobs on it, in order of their end
-	columns map[need][]int32 // by what is needed on a node
+	columns map[need][]int32 // by the need on a node
 	spare   [][]int32
 	known   bool // nodes, onNode and columns match running
 }
@@ -184,8 +184,8 @@ func (f *future) index() {
 	}
 }
 
-// column is, by node, the last of the running jobs whose end it takes until what is needed is free: free or closed if
-// none does.
+// column is, by node, the last of the running jobs whose end it takes until a need is free: free or closed if none
+// does.
 func (f *future) column(of need) []int32 {
 	f.index()
 	if len(f.cpus) == 0 {
@@ -226,7 +226,7 @@ func (f *future) column(of need) []int32 {
 	return c
 }
 
-// when returns the running job after whose end a number of nodes have free what is needed on each: the last of
+// when returns the running job after whose end a number of nodes have a need free on each: the last of
 // a group of jobs that end close in time and that are removed together. Jobs that have none of
 // the nodes do not count. ok is false if the nodes are never free.
 // _will_run_test in src/plugins/select/cons_tres/job_test.c.

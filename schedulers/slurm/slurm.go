@@ -202,7 +202,7 @@ func (p *policy) resetNodes() {
 	p.countFree()
 }
 
-// countFree counts what is free on all nodes.
+// countFree counts the free GPUs, CPUs and memory of all nodes.
 func (p *policy) countFree() {
 	f := &p.future
 	f.cpus, f.memory = f.cpus[:0], f.memory[:0]

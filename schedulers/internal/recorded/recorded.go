@@ -29,7 +29,7 @@ type Run struct {
 	Jobs    []workload.Job
 	Cluster workload.Cluster
 	starts  []start
-	asked   []workload.Job // the jobs with what they asked for, nil if they got no more
+	asked   []workload.Job // the jobs as they asked for resources, nil if they got no more
 }
 
 // start is that of a job, in seconds but for the job and the names of its nodes.

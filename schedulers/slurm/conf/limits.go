@@ -46,7 +46,7 @@ func columns(limits []limitColumn, others []string, more ...string) string {
 	return "format=" + strings.Join(append(more, others...), ",")
 }
 
-// tally holds what is not simulated of QOS, accounts or users: one note for all that have the same.
+// tally has the notes on QOS, accounts or users: one for all that have the same settings that are not simulated.
 type tally struct {
 	texts []string
 	of    map[string][]workload.Scope // by text
