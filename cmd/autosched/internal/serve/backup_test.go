@@ -83,7 +83,7 @@ func TestBackupRestoreDoctor(t *testing.T) {
 	}
 	id := []byte(`"id":"prod"`)
 	const named = "bucket schedulers, key prod"
-	for at := bytes.Index(db, id); at >= 0 && !strings.Contains(out, named); { // its copies, and free pages, have it too
+	for at := bytes.Index(db, id); at >= 0 && !strings.Contains(out, named); { // copies and free pages have it too
 		damaged := bytes.Clone(db)
 		damaged[at+7] ^= 1
 		if err := errors.Join(os.WriteFile(config, damaged, 0o600), os.Chmod(config, 0o644)); err != nil {
