@@ -416,17 +416,13 @@ func TestPaused(t *testing.T) {
 		Paused: func(p *pb.WatchConfigurationsResponse_Paused) { reported <- p != nil }})
 	pause := func(paused bool) {
 		t.Helper()
-		var err error
-		if tuning := pb.NewTuningServiceClient(s.conn); paused {
-			_, err = tuning.PauseTuning(within(t), &pb.PauseTuningRequest{Name: "schedulers/prod"},
-				grpc.WaitForReady(true))
-		} else {
-			_, err = tuning.ResumeTuning(within(t), &pb.ResumeTuningRequest{Name: "schedulers/prod"},
-				grpc.WaitForReady(true))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		tuning := pb.NewTuningServiceClient(s.conn)
+		answered(t, func(ctx context.Context) (*pb.Scheduler, error) {
+			if paused {
+				return tuning.PauseTuning(ctx, &pb.PauseTuningRequest{Name: "schedulers/prod"})
+			}
+			return tuning.ResumeTuning(ctx, &pb.ResumeTuningRequest{Name: "schedulers/prod"})
+		})
 		select {
 		case got := <-reported:
 			if got != paused {

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -45,10 +46,9 @@ func (s *service) stored() (all []*pb.MetricReport) {
 	s.t.Helper()
 	req := &pb.ListMetricsRequest{Parent: "schedulers/prod", PageSize: 1000}
 	for {
-		got, err := pb.NewMetricServiceClient(s.conn).ListMetrics(within(s.t), req)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		got := answered(s.t, func(ctx context.Context) (*pb.ListMetricsResponse, error) {
+			return pb.NewMetricServiceClient(s.conn).ListMetrics(ctx, req)
+		})
 		all = append(all, got.GetReports()...)
 		if req.PageToken = got.GetNextPageToken(); req.PageToken == "" {
 			return all

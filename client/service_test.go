@@ -12,6 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -153,14 +155,26 @@ func (s *service) copy() string {
 	return to
 }
 
+// answered calls until the service answers: after a restart a call may be on the connection that ended.
+func answered[T any](t *testing.T, call func(context.Context) (T, error)) T {
+	t.Helper()
+	ctx := within(t)
+	for {
+		got, err := call(ctx)
+		if err == nil {
+			return got
+		}
+		if status.Code(err) != codes.Unavailable || !client.Sleep(ctx, 10*time.Millisecond) {
+			t.Fatal(err)
+		}
+	}
+}
+
 func (s *service) scheduler() *pb.Scheduler {
 	s.t.Helper()
-	got, err := pb.NewTuningServiceClient(s.conn).GetScheduler(s.t.Context(), &pb.GetSchedulerRequest{
-		Name: "schedulers/prod"}, grpc.WaitForReady(true))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return got
+	return answered(s.t, func(ctx context.Context) (*pb.Scheduler, error) {
+		return pb.NewTuningServiceClient(s.conn).GetScheduler(ctx, &pb.GetSchedulerRequest{Name: "schedulers/prod"})
+	})
 }
 
 // client runs a client of the registered scheduler until the test ends. stop ends it and
