@@ -85,6 +85,9 @@ demo: build ## Say whether to change a site's settings, evaluate tuning on two t
 test: export RAPID_CHECKS ?= 25
 test: ## Run every test.
 	$(GO) test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST_PACKAGES)
+ifeq ($(TEST_PACKAGES),./...)
+	$(GO) -C adapter/kubernetes test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
+endif
 
 .PHONY: check
 check: format vet staticcheck generated test race nvml python demo ## Run everything that a change must pass.
@@ -202,10 +205,12 @@ format: ## Check that gofmt would change nothing.
 .PHONY: vet
 vet: ## Run go vet.
 	$(GO) vet ./...
+	$(GO) -C adapter/kubernetes vet ./...
 
 .PHONY: staticcheck
 staticcheck: ## Run staticcheck, in the version go.mod names.
 	$(GO) tool staticcheck ./...
+	cd adapter/kubernetes && $$($(GO) -C ../.. tool -n staticcheck) ./...
 
 # The packages that start goroutines, in their code or in their tests, and those whose functions internal/cells calls
 # from several, by their text, so that a new one is in the list at once; not those of which only t.Parallel or a test's

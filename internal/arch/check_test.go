@@ -83,6 +83,9 @@ var layers = []layer{
 	// A site is described for simulations, by the commands of a Slurm cluster.
 	{"adapter/slurm/site", 6, []string{"adapter/slurm", "internal/slurmtext", "replay", "schedulers", "space", "workload",
 		"internal/atomicfile"}},
+	// The adapter of Kubernetes, a Go module of its own: nothing else imports it.
+	{"adapter/kubernetes", 7, []string{"adapter", "api/autosched/v1", "api/convert", "client", "schedulers", "space",
+		"workload", "internal"}},
 	{"adapter", 6, []string{"api/autosched/v1", "client", "schedulers", "space", "internal"}},
 	{"conformance", 6, []string{"api/autosched/v1", "adapter", "client", "schedulers", "space"}},
 	// No resource of the API knows another.
