@@ -181,7 +181,10 @@ func resized(c workload.Cluster, size float64) workload.Cluster {
 		}
 	}
 	for i := range c.VCs {
-		c.VCs[i].GPUs = c.VCs[i].GPUs * c.TotalGPUs() / max(1, before)
+		v := &c.VCs[i]
+		for _, gpus := range []*int{&v.GPUs, &v.Borrow.GPUs, &v.Lend.GPUs} {
+			*gpus = *gpus * c.TotalGPUs() / max(1, before)
+		}
 	}
 	return c
 }

@@ -44,6 +44,60 @@ type VC struct {
 	// Weight is the tenant's share in divisions between tenants, relative
 	// to the others'. 0 means none is declared: quotas take its place.
 	Weight float64 `json:"weight,omitempty"`
+	// Cohort is the name of the quotas that lend their idle GPUs to each other, empty for a quota that neither
+	// lends nor borrows.
+	Cohort string `json:"cohort,omitempty"`
+	Borrow Bound  `json:"borrow,omitzero"` // the most beyond GPUs
+	Lend   Bound  `json:"lend,omitzero"`   // the most of GPUs that others may hold
+}
+
+// A Bound is a number of GPUs in JSON; the zero value, which is absent there, bounds nothing.
+type Bound struct {
+	GPUs int
+	Set  bool
+}
+
+// BoundOf is a bound of a number of GPUs.
+func BoundOf(gpus int) Bound { return Bound{gpus, true} }
+
+// Or returns the bound, or a number of GPUs where there is none.
+func (b Bound) Or(gpus int) int {
+	if b.Set {
+		return b.GPUs
+	}
+	return gpus
+}
+
+// MarshalJSON writes the number.
+func (b Bound) MarshalJSON() ([]byte, error) { return json.Marshal(b.GPUs) }
+
+// UnmarshalJSON reads a number; null is no bound.
+func (b *Bound) UnmarshalJSON(data []byte) error {
+	var gpus *int
+	if err := json.Unmarshal(data, &gpus); err != nil {
+		return fmt.Errorf("%s is not a number of GPUs", data)
+	}
+	if *b = (Bound{}); gpus != nil {
+		*b = BoundOf(*gpus)
+	}
+	return nil
+}
+
+// validate names the first field of a quota that no scheduler can use.
+func (v *VC) validate() error {
+	switch {
+	case v.Cohort == "" && v.Borrow.Set:
+		return fmt.Errorf("borrow: there is no cohort to borrow from: name one, or leave it out")
+	case v.Cohort == "" && v.Lend.Set:
+		return fmt.Errorf("lend: there is no cohort to lend to: name one, or leave it out")
+	case v.Borrow.GPUs < 0:
+		return fmt.Errorf("borrow: %d is negative", v.Borrow.GPUs)
+	case v.Lend.GPUs < 0:
+		return fmt.Errorf("lend: %d is negative", v.Lend.GPUs)
+	case v.Lend.GPUs > v.GPUs:
+		return fmt.Errorf("lend: %d is more than the quota of %d GPUs", v.Lend.GPUs, v.GPUs)
+	}
+	return nil
 }
 
 // SmallCluster is the size in GPUs up to which tuning has little to gain.
@@ -227,6 +281,11 @@ func (c Cluster) GroupOf(node int) int {
 func (c Cluster) Validate() error {
 	if err := c.Site.Validate(); err != nil {
 		return fmt.Errorf("cluster: site: %w", err)
+	}
+	for i := range c.VCs {
+		if err := c.VCs[i].validate(); err != nil {
+			return fmt.Errorf("cluster: virtual cluster %q: %w", c.VCs[i].Tenant, err)
+		}
 	}
 	nodes := 0
 	for i := range c.Groups {

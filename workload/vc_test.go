@@ -1,7 +1,9 @@
 package workload
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,4 +84,31 @@ func TestAutoVCsAddUp(t *testing.T) {
 			t.Fatalf("the quotas are %d of %d GPUs", sum, gpus)
 		}
 	})
+}
+
+func TestVCRoundTrip(t *testing.T) {
+	const text = `{"groups":[{"nodes":1,"gpus_per_node":8}],"vcs":[{"tenant":"a","gpus":4,"cohort":"all","borrow":0,` +
+		`"lend":4},{"tenant":"b","gpus":4,"cohort":"all"},{"tenant":"c","gpus":0}]}`
+	c, err := ParseCluster([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := c.VCs[0], c.VCs[1]; a.Borrow != BoundOf(0) || a.Lend.Or(9) != 4 || b.Borrow.Or(9) != 9 {
+		t.Errorf("%+v", c.VCs)
+	}
+	if again, err := json.Marshal(c); err != nil || string(again) != text {
+		t.Errorf("%s, %v; want %s", again, err, text)
+	}
+	for field, fault := range map[string]string{`"borrow":4`: "borrow: there is no cohort", `"lend":1`: "lend: there is no",
+		`"cohort":"x","borrow":-1`: "borrow: -1 is negative", `"cohort":"x","lend":-1`: "lend: -1 is negative",
+		`"cohort":"x","lend":9`: "lend: 9 is more than the quota of 4", `"lend":"1"`: `"1" is not a number of GPUs`} {
+		_, err := ParseCluster([]byte(`{"nodes":1,"gpus_per_node":8,"vcs":[{"tenant":"a","gpus":4,` + field + `}]}`))
+		if err == nil || !strings.Contains(err.Error(), fault) {
+			t.Errorf("%s: %v, want %q", field, err, fault)
+		}
+	}
+	var none Bound
+	if err := json.Unmarshal([]byte("null"), &none); err != nil || none.Set {
+		t.Errorf("null is %+v, %v", none, err)
+	}
 }
