@@ -217,7 +217,7 @@ staticcheck: ## Run staticcheck, in the version go.mod names.
 # HTTP server starts any. `make long` runs those of experiments; the texts of internal/arch are of its rules, and
 # worst_test.go is of `make long`.
 RACE_TEXT := ^\s*go [a-zA-Z(]|\.Go\(|AfterFunc\(|"github.com/autosched/autosched/internal/cells"
-RACE_PACKAGES ?= $(shell grep -rlE --include='*.go' --exclude-dir=lab --exclude-dir=arch --exclude=worst_test.go '$(RACE_TEXT)' . | xargs -n1 dirname | sort -u)
+RACE_PACKAGES ?= $(shell grep -rlE --include='*.go' --exclude-dir=lab --exclude-dir=arch --exclude-dir=kubernetes --exclude=worst_test.go '$(RACE_TEXT)' . | xargs -n1 dirname | sort -u)
 RACE_LAB = $(shell grep -rlE --include='*.go' '$(RACE_TEXT)' lab | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 # -short leaves out the largest inputs, and a property needs fewer draws (-short divides them by 5): they reach
@@ -227,7 +227,8 @@ race: export CGO_ENABLED := 1
 race: export RAPID_CHECKS ?= 30
 race: ## Run the tests under the race detector (needs gcc).
 	@if command -v gcc >/dev/null 2>&1; then \
-		set -x; $(GO) test -race -short -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(RACE_PACKAGES); \
+		set -ex; $(GO) test -race -short -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(RACE_PACKAGES); \
+		$(if $(filter file,$(origin RACE_PACKAGES)),$(GO) -C adapter/kubernetes test -race -short -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...;) \
 	elif [ -n "$(CI)" ]; then \
 		echo "race: gcc is missing"; exit 1; \
 	else \
@@ -252,11 +253,12 @@ nvml: ## Run the tests of the GPU collector with its driver (needs gcc).
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for a minute (FUZZTIME).
 	@mkdir -p out
-	@$(GO) test -list '^Fuzz' ./... >out/fuzz.list || { cat out/fuzz.list; exit 1; }
+	@{ $(GO) test -list '^Fuzz' ./... && $(GO) -C adapter/kubernetes test -list '^Fuzz' ./...; } >out/fuzz.list || { cat out/fuzz.list; exit 1; }
 	@awk '/^Fuzz/ { t[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, t[i]; n = 0 }' out/fuzz.list | \
 	while read -r pkg target; do \
 		for try in 1 2; do \
-			if $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg" >out/fuzz.log 2>&1 </dev/null; then \
+			case $$pkg in */adapter/kubernetes/*) module=adapter/kubernetes ;; *) module=. ;; esac; \
+			if $(GO) -C $$module test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg" >out/fuzz.log 2>&1 </dev/null; then \
 				echo "ok   $$pkg $$target"; continue 2; \
 			fi; \
 			if [ $$try = 2 ] || grep -q 'Failing input' out/fuzz.log || ! grep -q 'context deadline exceeded' out/fuzz.log; then \
