@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/schedulers"
@@ -393,11 +393,11 @@ func (a *agent) taken() *pb.Event {
 		}
 		e := live.Report(sim, simulator.Event{Kind: workload.Started, Job: id, Time: a.at}, a.live.Revision)
 		spec := sim.Spec(id)
-		job := &pb.ActiveJob{Job: a.details(spec), SubmitTime: timestamppb.New(a.wall(spec.Submit)),
-			Running: sim.JobRunning(id), Pool: int32(e.Pool)}
+		job := &pb.ActiveJob{Job: convert.JobToProto(spec, a.o.Workload.Zero()),
+			SubmitTime: timestamppb.New(a.wall(spec.Submit)), Running: sim.JobRunning(id), Pool: int32(e.Pool)}
 		job.Job.EndStatus = pb.JobDetails_END_STATUS_UNSPECIFIED
 		if job.Running {
-			job.Placement, job.SharesGpusWith = places(e.Placement), e.SharesWith
+			job.Placement, job.SharesGpusWith = convert.PlacementToProto(e.Placement), e.SharesWith
 		} else if until := sim.JobEligible(id); until > a.at {
 			job.HoldUntilTime = timestamppb.New(a.wall(until))
 		}
@@ -430,52 +430,8 @@ func step(real time.Duration, speedup float64) time.Duration {
 	return time.Duration(min(float64(real)*speedup, float64(maxStep)))
 }
 
-var kinds = map[workload.EventKind]pb.Event_Kind{
-	workload.Submitted: pb.Event_SUBMITTED, workload.Started: pb.Event_STARTED, workload.Preempted: pb.Event_PREEMPTED,
-	workload.Resumed: pb.Event_RESUMED, workload.Resized: pb.Event_RESIZED, workload.Finished: pb.Event_FINISHED,
-	workload.ConfigApplied: pb.Event_CONFIG_APPLIED,
-}
-
-var ends = map[workload.Status]pb.JobDetails_EndStatus{
-	workload.Completed: pb.JobDetails_COMPLETED, workload.Cancelled: pb.JobDetails_CANCELLED,
-	workload.Failed: pb.JobDetails_FAILED, workload.TimedOut: pb.JobDetails_TIMED_OUT,
-	workload.OutOfMemory: pb.JobDetails_OUT_OF_MEMORY,
-}
-
-func (a *agent) details(j *workload.Job) *pb.JobDetails {
-	out := &pb.JobDetails{JobId: j.ID, User: j.User, Tenant: j.Tenant, Key: j.Key, Model: j.Model,
-		MilliGpus: int64(j.GPUs), EndStatus: ends[j.Status]}
-	if j.Deadline != 0 {
-		out.DeadlineTime = timestamppb.New(a.wall(j.Deadline))
-	}
-	if q := j.Request(); q != (workload.Request{}) {
-		out.Request = &pb.JobRequest{GpuModel: q.GPUModel, Partition: q.Partition, MilliCpus: q.MilliCPUs,
-			MemoryBytes: q.Memory, NodeCount: q.NodeCount, Nice: q.Nice, Priority: q.Priority, Qos: q.QOS,
-			Account: q.Account, Requeue: pb.JobRequest_RequeueMode(q.Requeue)}
-		if q.TimeLimit > 0 {
-			out.Request.TimeLimit = durationpb.New(q.TimeLimit)
-		}
-		if q.HoldOff > 0 {
-			out.Request.HoldOff = durationpb.New(q.HoldOff)
-		}
-	}
-	return out
-}
-
-func places(at []workload.NodeShare) (out []*pb.NodePlacement) {
-	for _, n := range at {
-		out = append(out, &pb.NodePlacement{NodeId: n.Node, Gpus: int32(n.GPUs)})
-	}
-	return out
-}
-
 // collect turns an event of the emulated cluster into a message.
 func (a *agent) collect(e workload.Event) {
-	kind, ok := kinds[e.Kind]
-	if !ok {
-		a.fault = fmt.Errorf("emulate: no message for event kind %v", e.Kind)
-		return
-	}
 	if a.chance.happens(a.o.Faults.Lose) {
 		a.report.Lost++
 		if a.lost == 0 {
@@ -483,26 +439,11 @@ func (a *agent) collect(e workload.Event) {
 		}
 		return
 	}
-	m := &pb.Event{EventId: e.ID, Kind: kind, SchedulerTime: timestamppb.New(a.wall(e.Time))}
-	fmt.Sscan(e.Revision, &m.ConfigurationRevision)
 	if e.Kind == workload.ConfigApplied {
-		m.InstanceId, m.ContentHash, m.Epoch = a.instances[0].ID, a.offer.GetContentHash(), a.offer.GetEpoch()
+		e.Instance, e.Hash = a.instances[0].ID, a.offer.GetContentHash()
+		e.Epoch = workload.Epoch{ID: a.offer.GetEpoch().GetId(), Counter: a.offer.GetEpoch().GetCounter()}
 	}
-	if e.Job.ID != "" {
-		m.Job = a.details(&e.Job)
-	}
-	m.Placement = places(e.Placement)
-	m.SharesGpusWith, m.Pool, m.ProgressLost = e.SharesWith, int32(e.Pool), e.Lost
-	if e.HoldUntil != 0 {
-		m.HoldUntilTime = timestamppb.New(a.wall(e.HoldUntil))
-	}
-	if e.HasLevel {
-		m.LevelAttained = durationpb.New(e.LevelAttained)
-	}
-	if e.LeaseUntil > 0 {
-		m.LeaseExpireTime = timestamppb.New(a.wall(e.LeaseUntil))
-	}
-	a.batch = append(a.batch, m)
+	a.batch = append(a.batch, convert.EventToProto(&e, a.o.Workload.Zero()))
 }
 
 // File is the configuration file of an emulated scheduler.

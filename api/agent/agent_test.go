@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
 )
@@ -61,18 +60,5 @@ func TestStepIsBounded(t *testing.T) {
 		if got := step(c.real, c.speedup); got != c.want {
 			t.Errorf("%v at %g: %v, want %v", c.real, c.speedup, got, c.want)
 		}
-	}
-}
-
-// TestEnds: every way to end of the API is sent for the status of its name.
-func TestEnds(t *testing.T) {
-	sent := map[pb.JobDetails_EndStatus]bool{pb.JobDetails_END_STATUS_UNSPECIFIED: true}
-	for status, end := range ends {
-		if sent[end] = true; strings.ToUpper(status.String()) != end.String() {
-			t.Errorf("%v is sent as %v", status, end)
-		}
-	}
-	if len(sent) != len(pb.JobDetails_EndStatus_name) {
-		t.Errorf("%v are sent of %v", sent, pb.JobDetails_EndStatus_name)
 	}
 }

@@ -40,12 +40,8 @@ var exceptions = map[string]map[string]string{
 		"jobs of a trace have no state":             "SharesWith Pool Attained HasAttained LevelAttained HasLevel LeaseUntil",
 	},
 	"agent": {
-		"heartbeats are those of the client":         "Kind",
-		"it names its own instance and offer":        "Instance Hash Epoch.ID Epoch.Counter",
-		"the nodes of an emulated cluster are fixed": "Node NodeGPUs",
-		"of snapshots, which it makes of the state":  "Job.Submit",
-		"a simulation does not set it":               "Placement.Indexes Attained HasAttained Labels",
-		"the service does not know it":               recorded,
+		"it names its own instance and offer": "Instance Hash Epoch.ID Epoch.Counter",
+		"the service does not know it":        recorded,
 	},
 	"ledger": {
 		"Finish has the run time":                         "Job.Duration",

@@ -74,8 +74,8 @@ var layers = []layer{
 	{"api/registration", 5, []string{"api/autosched/v1", "api/convert", "controller", "round", "space", "workload"}},
 	// The agent is a scheduler that uses the API: it imports neither the server nor
 	// the service.
-	{"api/agent", 6, []string{"api/autosched/v1", "client", "schedulers", "simulator", "space", "workload",
-		"internal/atomicfile"}},
+	{"api/agent", 6, []string{"api/autosched/v1", "api/convert", "client", "schedulers", "simulator", "space",
+		"workload", "internal/atomicfile"}},
 	{"api/access", 5, nil},
 	{"api/reference", 0, nil},
 	// A scheduler's side of the public API, and adapters for schedulers that do not call it.
