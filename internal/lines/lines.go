@@ -142,7 +142,7 @@ func (m *meter) Read(p []byte) (int, error) {
 
 func cutShort(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("the compressed file is cut short: %w", err)
+		return fmt.Errorf("the input is cut short: %w", err)
 	}
 	return err
 }

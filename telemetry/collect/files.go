@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -109,10 +110,9 @@ func (s *Scraper) scrape(ctx context.Context, e *exporter, at time.Duration) err
 		return fmt.Errorf("%s: %s", e.name, answer.Status)
 	}
 	first := e.xids == nil
-	if first {
-		e.xids = map[telemetry.GPU]int{}
-	}
-	opts := telemetry.Options{Format: "prometheus", At: at, Node: s.opts.Node, Xids: e.xids}
+	xids := map[telemetry.GPU]int{} // an answer that breaks off is forgotten whole
+	maps.Copy(xids, e.xids)
+	opts := telemetry.Options{Format: "prometheus", At: at, Node: s.opts.Node, Xids: xids}
 	stats, err := telemetry.Read(ctx, io.LimitReader(answer.Body, maxScrape), e.name, opts,
 		func(x *telemetry.GPUSample) error {
 			if first && x.Xid != 0 {
@@ -123,10 +123,12 @@ func (s *Scraper) scrape(ctx context.Context, e *exporter, at time.Duration) err
 			}
 			return nil
 		})
-	switch {
-	case err != nil:
+	if err != nil {
 		e.out = e.out[:0]
 		return err
+	}
+	e.xids = xids
+	switch {
 	case stats.Rejected > 0:
 		return fmt.Errorf("%d lines rejected, first %s", stats.Rejected, stats.First[0])
 	case len(e.out) == 0:

@@ -18,6 +18,9 @@ func TestScraper(t *testing.T) {
 	mode.Store("")
 	xid.Store(31)
 	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if mode.Load() == "cut" {
+			w.Header().Set("Content-Length", "4096")
+		}
 		switch mode.Load() {
 		case "away":
 			http.Error(w, "no", http.StatusServiceUnavailable)
@@ -40,6 +43,9 @@ func TestScraper(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
+	mode.Store("cut")
+	round("")
+	mode.Store("")
 	round("a:0 100W n:1") // the error may be old
 	if x := s.out[1]; x.SMActive != .25 || x.Time != at || s.out[0].Has(telemetry.Xid) {
 		t.Errorf("%+v", s.out)
@@ -48,18 +54,26 @@ func TestScraper(t *testing.T) {
 	xid.Store(79)
 	round("a:0 100W xid79 n:1")
 	round("a:0 100W n:1")
+	mode.Store("cut") // the next whole answer reports the error
+	xid.Store(94)
+	round("")
+	mode.Store("")
+	round("a:0 100W xid94 n:1")
+	xid.Store(79)
+	round("a:0 100W xid79 n:1")
 	for _, m := range []string{"away", "empty", "bad"} {
 		mode.Store(m)
 		round("")
 	}
 	mode.Store("")
 	round("a:0 100W n:1")
-	for i, want := range []string{"connection refused", "503", "has no GPU", "1 lines rejected", " answers"} {
+	for i, want := range []string{"cut short", "connection refused", " answers", "cut short", " answers", "503", "has no GPU",
+		"1 lines rejected", " answers"} {
 		if i >= len(n.all) || !strings.Contains(n.all[i], want) {
 			t.Errorf("%q lacks %q", n.all, want)
 		}
 	}
-	if len(n.all) != 5 || slices.Contains(n.all, "") {
+	if len(n.all) != 9 || slices.Contains(n.all, "") {
 		t.Errorf("%q", n.all)
 	}
 }

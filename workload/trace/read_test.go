@@ -242,7 +242,7 @@ func TestReadErrors(t *testing.T) {
 		"two columns": {[]byte("job_id,model\n0,ResNet\n"), Options{}, ErrFormat, `"job_id,model"`},
 		"json":        {[]byte(`[{"jobid": 1}]`), Options{}, ErrFormat, "autosched: job_id,"},
 		"cut zstd": {[]byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0}, Options{}, io.ErrUnexpectedEOF,
-			"zstd: the compressed file is cut short"},
+			"zstd: the input is cut short"},
 		"bad zstd": {[]byte{0x28, 0xb5, 0x2f, 0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 			0xff, 0xff}, Options{}, nil, "zstd"},
 		"zstd bomb": {squeeze(t, append([]byte(head+"a,0,1,1,x\n"), bytes.Repeat([]byte{'\n'}, 40<<20)...)),
