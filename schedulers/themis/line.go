@@ -19,11 +19,18 @@ type lane struct {
 	closed     bool      // the last attempt failed, and no GPUs were freed since
 }
 
-// waiting is a waiting job with the terms of its rho in seconds: at an instant rho
-// is (instant + base) / total, over the contention of the lane.
+// waiting is a waiting job with the terms of its rho, which do not change while it
+// waits: at an instant rho is (instant + offset) / total, over the contention of the
+// lane. Base is the offset in seconds, as is total.
 type waiting struct {
 	id          simulator.ID
+	offset      time.Duration
 	base, total float64
+}
+
+// rho is the job's expected finish-time fairness if it runs from now on.
+func (w *waiting) rho(now time.Duration, contention float64) float64 {
+	return (now + w.offset).Seconds() / (w.total * contention)
 }
 
 // outlook estimates a job's total and remaining run time.
@@ -36,7 +43,7 @@ func (p *policy) outlook(j simulator.ID) (total, rest time.Duration) {
 	return ran + rest, rest
 }
 
-// rho is a job's expected finish-time fairness if it runs from now on.
+// rho is a running job's expected finish-time fairness if it goes on running.
 func (p *policy) rho(j simulator.ID) float64 {
 	total, rest := p.outlook(j)
 	age := p.s.Now() - p.s.JobSubmit(j)
@@ -70,7 +77,8 @@ func (p *policy) addWaiting(j simulator.ID) {
 	l := p.laneOf(j)
 	total, rest := p.outlook(j)
 	p.index[j] = int32(len(l.jobs))
-	l.jobs = append(l.jobs, waiting{j, (rest - p.s.JobSubmit(j)).Seconds(), total.Seconds()})
+	offset := rest - p.s.JobSubmit(j)
+	l.jobs = append(l.jobs, waiting{j, offset, offset.Seconds(), total.Seconds()})
 }
 
 // removeWaiting removes a job from its lane.

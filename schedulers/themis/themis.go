@@ -88,7 +88,15 @@ type bid struct {
 }
 
 // compare orders the largest rho first, ties by ID.
-func compare(a, b bid) int { return cmp.Or(cmp.Compare(b.rho, a.rho), cmp.Compare(a.id, b.id)) }
+func compare(a, b bid) int {
+	switch {
+	case a.rho > b.rho:
+		return -1
+	case a.rho < b.rho:
+		return 1
+	}
+	return cmp.Compare(a.id, b.id)
+}
 
 func (p *policy) Reset(s *simulator.View, plan *simulator.Plan) {
 	p.s, p.plan = s, plan
@@ -216,8 +224,9 @@ func (p *policy) offer(plan *simulator.Plan) {
 		return
 	}
 	for i := range p.wait {
+		contention := p.contention(p.wait[i].gpus)
 		for _, w := range p.wait[i].jobs {
-			p.bids = append(p.bids, bid{p.rho(w.id), w.id})
+			p.bids = append(p.bids, bid{w.rho(p.s.Now(), contention), w.id})
 		}
 	}
 	slices.SortFunc(p.bids, compare)
