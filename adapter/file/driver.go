@@ -101,8 +101,8 @@ type Driver struct {
 	mu     sync.Mutex // held while a configuration is applied or looked at
 	closed bool
 	note   note
-	known  look // the service's knowledge of the configuration in force
-	asked  bool // a configuration was to be applied since the start
+	known  InForce // the service's knowledge of the configuration in force
+	asked  bool    // a configuration was to be applied since the start
 }
 
 // ErrChanged is wrapped by errors about a file that someone else wrote.
@@ -195,9 +195,10 @@ func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (_ map[string]*
 	// A refusal is the last word on the values: the configuration that goes on to run is acknowledged with the next
 	// offer.
 	defer func() { d.asked = d.asked || !errors.Is(err, client.ErrRefused) }()
-	if last := d.note.InForce; last != nil && c.GetEpoch().GetCounter() < last.EpochCounter {
-		return nil, fmt.Errorf("%s is of epoch %d of the store, before %d: an old copy of the store is served",
-			c.GetName(), c.GetEpoch().GetCounter(), last.EpochCounter)
+	if last := d.note.InForce; last != nil {
+		if err := last.Old(c); err != nil {
+			return nil, err
+		}
 	}
 	want, err := adapter.FromProto(c.GetParameters())
 	if err != nil {
@@ -430,7 +431,7 @@ func (d *Driver) done(e *entry, got space.Values) (map[string]*structpb.Value, e
 	if err := d.save(); err != nil {
 		return nil, err
 	}
-	d.o.TakeOver, d.known = false, look{values: only(got, e.Sent)}
+	d.o.TakeOver, d.known = false, InForce{Values: only(got, e.Sent)}
 	d.step("done")
 	return adapter.ToProto(got)
 }
@@ -462,26 +463,13 @@ type note struct {
 
 // entry is a configuration and its file.
 type entry struct {
-	Name         string       `json:"name"`
-	Revision     int64        `json:"revision"`
-	EpochID      string       `json:"epoch_id,omitempty"`
-	EpochCounter int64        `json:"epoch_counter,omitempty"`
-	ContentHash  string       `json:"content_hash"`
-	Digest       string       `json:"sha256"`
-	Sent         space.Values `json:"sent"`
-	Values       space.Values `json:"values,omitempty"` // in force
+	Applied
+	Digest string       `json:"sha256"`
+	Values space.Values `json:"values,omitempty"` // in force
 }
 
 func entryOf(c *pb.Configuration, text []byte, sent space.Values) *entry {
-	return &entry{Sent: sent, Name: c.GetName(), Revision: c.GetRevision(), EpochID: c.GetEpoch().GetId(),
-		EpochCounter: c.GetEpoch().GetCounter(), ContentHash: c.GetContentHash(), Digest: digest(text)}
-}
-
-func (e *entry) epoch() *pb.Epoch {
-	if e.EpochID == "" {
-		return nil
-	}
-	return &pb.Epoch{Id: e.EpochID, Counter: e.EpochCounter}
+	return &entry{Applied: AppliedOf(c, sent), Digest: digest(text)}
 }
 
 // load reads the notes.

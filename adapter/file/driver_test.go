@@ -216,13 +216,13 @@ func TestChangedFile(t *testing.T) {
 	}
 	look := func(d *Driver, want pb.Acknowledgement_State, text string) {
 		t.Helper()
-		req, l := d.look(t.Context())
+		req, _, reported := d.Look(t.Context())
 		if got := req.GetAcknowledgement(); got.GetState() != want || !strings.Contains(got.GetError(), text) ||
 			want != 0 && (req.GetName() != "schedulers/x/configurations/3" || req.GetEpoch().GetId() != "e") {
 			t.Fatalf("acknowledges %v, want %v", req, want)
 		}
 		if req != nil {
-			d.reported(l)
+			reported()
 		}
 	}
 	write(1, "")

@@ -196,11 +196,12 @@ func (o *slurmRunOptions) run(ctx context.Context, notes io.Writer) error {
 		if err := o.setMode(ctx, tuning, registered); err != nil {
 			return cli.PlainError(o.connect.Server, err)
 		}
-		if session.Driver, err = slurm.AwaitOpen(ctx, site, warn); err != nil {
+		driver, err := slurm.AwaitOpen(ctx, site, warn)
+		if err != nil {
 			return err
 		}
-		defer session.Driver.Close()
-		session.Applied = logApplied(log)
+		defer driver.Close()
+		session.Driver, session.Applied = driver, logApplied(log)
 	}
 	poller := &slurm.Poller{Commands: commands, Dir: site.Dir, Interval: o.interval,
 		History: o.history, KeepProgress: o.resume, Notify: warn}
