@@ -177,7 +177,7 @@ func TestFileAdapter(t *testing.T) {
 				return
 			}
 			defer d.Close()
-			s := file.Session{Conn: conn, Scheduler: "x", Driver: d, Interval: time.Hour,
+			s := adapter.Session{Conn: conn, Scheduler: "x", Driver: d, Interval: time.Hour,
 				Applied: func(*pb.Configuration, error) {}, Notify: func(error) {}}
 			_ = s.Run(ctx)
 		}), "register", "partial", "events", "events-resent", "events-late", "lives", "snapshots")

@@ -101,8 +101,8 @@ type Driver struct {
 	mu     sync.Mutex // held while a configuration is applied or looked at
 	closed bool
 	note   note
-	known  InForce // the service's knowledge of the configuration in force
-	asked  bool    // a configuration was to be applied since the start
+	known  adapter.InForce // the service's knowledge of the configuration in force
+	asked  bool            // a configuration was to be applied since the start
 }
 
 // ErrChanged is wrapped by errors about a file that someone else wrote.
@@ -431,7 +431,7 @@ func (d *Driver) done(e *entry, got space.Values) (map[string]*structpb.Value, e
 	if err := d.save(); err != nil {
 		return nil, err
 	}
-	d.o.TakeOver, d.known = false, InForce{Values: only(got, e.Sent)}
+	d.o.TakeOver, d.known = false, adapter.InForce{Values: only(got, e.Sent)}
 	d.step("done")
 	return adapter.ToProto(got)
 }
@@ -463,13 +463,13 @@ type note struct {
 
 // entry is a configuration and its file.
 type entry struct {
-	Applied
+	adapter.Applied
 	Digest string       `json:"sha256"`
 	Values space.Values `json:"values,omitempty"` // in force
 }
 
 func entryOf(c *pb.Configuration, text []byte, sent space.Values) *entry {
-	return &entry{Applied: AppliedOf(c, sent), Digest: digest(text)}
+	return &entry{Applied: adapter.AppliedOf(c, sent), Digest: digest(text)}
 }
 
 // load reads the notes.

@@ -18,7 +18,7 @@ import (
 	"github.com/autosched/autosched/internal/program"
 )
 
-// Look implements [Applier].
+// Look implements [adapter.Applier].
 func (d *Driver) Look(ctx context.Context) (*pb.AcknowledgeConfigurationRequest, string, func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -26,7 +26,7 @@ func (d *Driver) Look(ctx context.Context) (*pb.AcknowledgeConfigurationRequest,
 	if last == nil || d.note.Pending != nil || !d.asked {
 		return nil, "", nil // nothing is in force, or it is acknowledged with the first offer
 	}
-	var now InForce
+	var now adapter.InForce
 	text, err := read(d.o.Path)
 	if err == nil {
 		if !slices.Contains(d.note.Files, digest(text)) {

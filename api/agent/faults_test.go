@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/autosched/autosched/adapter"
 	"github.com/autosched/autosched/adapter/file"
 	"github.com/autosched/autosched/adapter/push"
 	"github.com/autosched/autosched/api/agent"
@@ -238,7 +239,7 @@ func adapted(t *testing.T, conn *grpc.ClientConn, o *agent.Options) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &file.Session{Conn: conn, Scheduler: o.ID, Instance: agent.InstanceID(n), Driver: driver,
+		s := &adapter.Session{Conn: conn, Scheduler: o.ID, Instance: agent.InstanceID(n), Driver: driver,
 			Interval: 100 * time.Millisecond, Applied: func(*pb.Configuration, error) {}, Notify: func(error) {}}
 		adapters.Go(func() { _ = s.Run(ctx) })
 		t.Cleanup(func() { _ = driver.Close() })

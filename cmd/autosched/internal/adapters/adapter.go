@@ -173,7 +173,7 @@ func (o *adapterFileOptions) run(ctx context.Context, notes io.Writer) error {
 	if conn == nil {
 		return o.serve(ctx, &filedriver.Agent{Driver: driver, Applied: applied}, log)
 	}
-	session := filedriver.Session{Conn: conn, Scheduler: o.scheduler, Instance: o.instance, Driver: driver,
+	session := adapter.Session{Conn: conn, Scheduler: o.scheduler, Instance: o.instance, Driver: driver,
 		Interval: o.interval,
 		Applied:  applied,
 		Notify:   func(err error) { log.Warn(err.Error()) }}

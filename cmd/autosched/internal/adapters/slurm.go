@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
-	filedriver "github.com/autosched/autosched/adapter/file"
+	"github.com/autosched/autosched/adapter"
 	"github.com/autosched/autosched/adapter/slurm"
 	"github.com/autosched/autosched/adapter/slurm/site"
 	pb "github.com/autosched/autosched/api/autosched/v1"
@@ -181,7 +181,7 @@ func (o *slurmRunOptions) run(ctx context.Context, notes io.Writer) error {
 	if err != nil {
 		return cli.PlainError(o.connect.Server, err)
 	}
-	session := filedriver.Session{Conn: conn, Scheduler: o.scheduler, Instance: o.instance, Interval: o.interval,
+	session := adapter.Session{Conn: conn, Scheduler: o.scheduler, Instance: o.instance, Interval: o.interval,
 		Notify: warn}
 	for _, p := range registered.GetSpec().GetParameters() {
 		site.Tuned = append(site.Tuned, p.GetParameterId())

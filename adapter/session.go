@@ -1,4 +1,4 @@
-package file
+package adapter
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/autosched/autosched/adapter"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/space"
@@ -135,7 +134,7 @@ func (s *Session) observed(ctx context.Context) (news string, err error) {
 	if err != nil {
 		return "", err
 	}
-	parameters, err := adapter.ToProto(values)
+	parameters, err := ToProto(values)
 	if err != nil {
 		return "", err
 	}
@@ -168,7 +167,7 @@ func (s *Session) observed(ctx context.Context) (news string, err error) {
 	ack := &pb.Acknowledgement{InstanceId: s.Instance, State: pb.Acknowledgement_APPLIED,
 		EffectiveParameters: client.Differing(c, parameters)}
 	if len(ack.EffectiveParameters) > 0 {
-		sent, err := adapter.FromProto(c.GetParameters())
+		sent, err := FromProto(c.GetParameters())
 		if err != nil {
 			return "", err
 		}
@@ -247,7 +246,7 @@ func (a *Applied) Acknowledge(now InForce) (req *pb.AcknowledgeConfigurationRequ
 	differ := now.Fault == "" && !maps.EqualFunc(now.Values, a.Sent, space.Value.Equal)
 	if differ {
 		var err error
-		if ack.EffectiveParameters, err = adapter.ToProto(now.Values); err != nil {
+		if ack.EffectiveParameters, err = ToProto(now.Values); err != nil {
 			now.Fault = err.Error()
 		}
 	}
