@@ -86,7 +86,7 @@ test: export RAPID_CHECKS ?= 25
 test: ## Run every test.
 	$(GO) test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST_PACKAGES)
 ifeq ($(TEST_PACKAGES),./...)
-	$(GO) -C adapter/kubernetes test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
+	$(GO) -C adapter/kubernetes test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) -skip '^TestLive' ./...
 endif
 
 .PHONY: check
@@ -196,6 +196,16 @@ slurm-24.11: export AUTOSCHED_SLURM := $(AUTOSCHED_SLURM)
 slurm-24.11: ## Run the tests of the adapter on Slurm 24.11, in a chroot (needs root; one gigabyte of the cache).
 	@if [ "$$(id -u)" != 0 ]; then echo "slurm-24.11: SKIPPED, it needs root"; else GO="$(GO)" .ci/slurm-24.11 adapter/slurm \
 		-test.v -test.timeout 2h -test.run "$$([ "$(AUTOSCHED_SLURM)" = short ] && echo '^TestSlurm$$' || echo '^TestSlurm(|Applies|Backup|Faults|Killed|Refuses|Sites)$$')"; fi
+
+# Of the module proxy's sources, in versions that are pinned, into the user's cache.
+.PHONY: kubernetes-build
+kubernetes-build: ## Build what is missing of etcd, kube-apiserver, Kueue and Volcano (15 minutes of CPU, once).
+	$(GO) -C adapter/kubernetes run ./rig/cmd/rig build
+
+# AUTOSCHED_LONG=1: with the inputs that take minutes.
+.PHONY: kubernetes
+kubernetes: kubernetes-build ## Run the tests on a real API server with Kueue and Volcano, on emulated nodes.
+	AUTOSCHED_REQUIRE_KUBERNETES=1 $(GO) -C adapter/kubernetes test -p 1 -count=1 -timeout $(TEST_TIMEOUT) -v -run '^TestLive' ./...
 
 .PHONY: format
 format: ## Check that gofmt would change nothing.
