@@ -164,7 +164,7 @@ python-stubs: ## Generate the Python code of the gRPC services into out/python (
 	@mkdir -p out/python
 	protoc --proto_path=api --python_out=out/python --grpc_python_out=out/python \
 		--plugin=protoc-gen-grpc_python="$$(command -v grpc_python_plugin)" \
-		api/google/api/field_behavior.proto api/autosched/v1/*.proto
+		api/google/api/*.proto api/autosched/v1/*.proto
 
 .PHONY: python
 python: ## Run the Python examples against a service (needs python3-grpcio, protobuf-compiler-grpc, libprotobuf-dev).

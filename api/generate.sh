@@ -1,5 +1,5 @@
 #!/bin/sh
-# Rebuilds the generated code under api/ and the pages of docs/reference. The plugins come from go.mod;
+# Rebuilds the generated code under api/, the OpenAPI document and the pages of docs/reference. The plugins come from go.mod;
 # protoc is the system's.
 set -eu
 cd "$(dirname "$0")"
@@ -11,15 +11,21 @@ fi
 
 plugins=$(mktemp -d)
 trap 'rm -rf "$plugins"' EXIT
-go build -o "$plugins/" google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
+go build -o "$plugins/" google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc \
+	github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway
 
 PATH="$plugins:$PATH" protoc \
 	--proto_path=. \
 	--go_out=. --go_opt=paths=source_relative \
 	--go-grpc_out=. --go-grpc_opt=paths=source_relative \
+	--grpc-gateway_out="$plugins" --grpc-gateway_opt=paths=source_relative,standalone=true \
 	--include_imports --include_source_info --descriptor_set_out="$plugins/descriptors" \
 	autosched/v1/*.proto
-go run ./reference "$plugins/descriptors" ../docs/reference
+rm -f rest/*.pb.gw.go
+for f in "$plugins"/autosched/v1/*.pb.gw.go; do
+	sed -e 's/^package autoschedv1$/package rest/' -e 's/^Package autoschedv1 /Package rest /' "$f" >"rest/$(basename "$f")"
+done
+go run ./reference "$plugins/descriptors" ../docs/reference rest/openapi.json
 
 # The version of protoc differs between machines and changes nothing else.
 for f in autosched/v1/*.pb.go; do

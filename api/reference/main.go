@@ -1,5 +1,5 @@
-// Command reference writes the pages of docs/reference: the API from the descriptors of its protos, and the
-// reasons of errors. api/generate.sh runs it.
+// Command reference writes the pages of docs/reference and the OpenAPI document: the API from the descriptors of its
+// protos, and the reasons of errors. api/generate.sh runs it.
 package main
 
 import (
@@ -25,10 +25,11 @@ func main() {
 	}
 }
 
-// run takes a file with a FileDescriptorSet, source information included, and the folder of the pages.
+// run takes a file with a FileDescriptorSet, source information included, the folder of the pages and the file of the
+// OpenAPI document.
 func run(args []string) error {
-	if len(args) != 2 {
-		return errors.New("usage: reference DESCRIPTORS FOLDER")
+	if len(args) != 3 {
+		return errors.New("usage: reference DESCRIPTORS FOLDER OPENAPI")
 	}
 	data, err := os.ReadFile(args[0])
 	if err != nil {
@@ -48,6 +49,13 @@ func run(args []string) error {
 		return true
 	})
 	slices.SortFunc(p.files, func(a, b protoreflect.FileDescriptor) int { return cmp.Compare(a.Path(), b.Path()) })
+	rest, err := openAPI(p.files)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(args[2], append(rest, '\n'), 0o644); err != nil {
+		return err
+	}
 	for name, text := range map[string]string{"api.md": p.write(), "errors.md": errorsPage()} {
 		if err := os.WriteFile(filepath.Join(args[1], name), []byte(text), 0o644); err != nil {
 			return err

@@ -78,6 +78,7 @@ var layers = []layer{
 		"workload", "internal/atomicfile"}},
 	{"api/access", 5, nil},
 	{"api/reference", 0, nil},
+	{"api/rest", 6, []string{"api/autosched/v1"}},
 	// A scheduler's side of the public API, and adapters for schedulers that do not call it.
 	{"client", 6, []string{"api/autosched/v1"}},
 	// A site is described for simulations, by the commands of a Slurm cluster.
@@ -102,7 +103,7 @@ var layers = []layer{
 	{"api/server/rpc", 6, []string{"api/autosched/v1", "api/access", "api/convert", "controller", "service/findings",
 		"service/reports", "service/samples", "service/store", "service/studies", "service/workloads", "study",
 		"rollout", "space"}},
-	{"api/server", 6, []string{"api/autosched/v1", "api/access", "api/convert", "api/registration", "patterns",
+	{"api/server", 6, []string{"api/autosched/v1", "api/access", "api/convert", "api/registration", "api/rest", "patterns",
 		"telemetry", "controller", "service/findings", "service/reports", "service/samples", "service/store",
 		"service/studies", "service/workloads", "study", "search", "search/effects", "rollout", "round", "energy",
 		"simulator", "space", "workload", "internal/certs", "internal/checkup", "internal/cputime"}},

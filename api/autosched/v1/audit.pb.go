@@ -373,7 +373,7 @@ var File_autosched_v1_audit_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/audit.proto\x12\fautosched.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x93\x04\n" +
+	"\x18autosched/v1/audit.proto\x12\fautosched.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x93\x04\n" +
 	"\vAuditRecord\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12;\n" +
 	"\vcreate_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
@@ -403,9 +403,9 @@ const file_autosched_v1_audit_proto_rawDesc = "" +
 	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\"\x82\x01\n" +
 	"\x18ListAuditRecordsResponse\x12>\n" +
 	"\raudit_records\x18\x01 \x03(\v2\x19.autosched.v1.AuditRecordR\fauditRecords\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2q\n" +
-	"\fAuditService\x12a\n" +
-	"\x10ListAuditRecords\x12%.autosched.v1.ListAuditRecordsRequest\x1a&.autosched.v1.ListAuditRecordsResponseB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x8b\x01\n" +
+	"\fAuditService\x12{\n" +
+	"\x10ListAuditRecords\x12%.autosched.v1.ListAuditRecordsRequest\x1a&.autosched.v1.ListAuditRecordsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/auditRecordsB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_audit_proto_rawDescOnce sync.Once

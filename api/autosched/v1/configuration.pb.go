@@ -2761,7 +2761,7 @@ var File_autosched_v1_configuration_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
-	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x19autosched/v1/metric.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x92\n" +
+	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x19autosched/v1/metric.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x92\n" +
 	"\n" +
 	"\rConfiguration\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x15\n" +
@@ -3008,22 +3008,21 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"\x89\x01\n" +
 	"\x1aListConfigurationsResponse\x12C\n" +
 	"\x0econfigurations\x18\x01 \x03(\v2\x1b.autosched.v1.ConfigurationR\x0econfigurations\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xcf\n" +
-	"\n" +
-	"\x14ConfigurationService\x12v\n" +
-	"\x17GetCurrentConfiguration\x12,.autosched.v1.GetCurrentConfigurationRequest\x1a-.autosched.v1.GetCurrentConfigurationResponse\x12l\n" +
-	"\x13WatchConfigurations\x12(.autosched.v1.WatchConfigurationsRequest\x1a).autosched.v1.WatchConfigurationsResponse0\x01\x12y\n" +
-	"\x18AcknowledgeConfiguration\x12-.autosched.v1.AcknowledgeConfigurationRequest\x1a..autosched.v1.AcknowledgeConfigurationResponse\x12^\n" +
-	"\x14ApproveConfiguration\x12).autosched.v1.ApproveConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12`\n" +
-	"\x15RollbackConfiguration\x12*.autosched.v1.RollbackConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12V\n" +
-	"\x10PinConfiguration\x12%.autosched.v1.PinConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12g\n" +
-	"\x12UnpinConfiguration\x12'.autosched.v1.UnpinConfigurationRequest\x1a(.autosched.v1.UnpinConfigurationResponse\x12\\\n" +
-	"\x13RejectConfiguration\x12(.autosched.v1.RejectConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12\\\n" +
-	"\x13UnparkConfiguration\x12(.autosched.v1.UnparkConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12y\n" +
-	"\x18ListParkedConfigurations\x12-.autosched.v1.ListParkedConfigurationsRequest\x1a..autosched.v1.ListParkedConfigurationsResponse\x12[\n" +
-	"\x0eForgetInstance\x12#.autosched.v1.ForgetInstanceRequest\x1a$.autosched.v1.ForgetInstanceResponse\x12V\n" +
-	"\x10GetConfiguration\x12%.autosched.v1.GetConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12g\n" +
-	"\x12ListConfigurations\x12'.autosched.v1.ListConfigurationsRequest\x1a(.autosched.v1.ListConfigurationsResponseB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xcd\x10\n" +
+	"\x14ConfigurationService\x12\xb1\x01\n" +
+	"\x17GetCurrentConfiguration\x12,.autosched.v1.GetCurrentConfigurationRequest\x1a-.autosched.v1.GetCurrentConfigurationResponse\"9\x82\xd3\xe4\x93\x023\x121/v1/{name=schedulers/*}/configurations:getCurrent\x12\xa4\x01\n" +
+	"\x13WatchConfigurations\x12(.autosched.v1.WatchConfigurationsRequest\x1a).autosched.v1.WatchConfigurationsResponse\"6\x82\xd3\xe4\x93\x020\x12./v1/{parent=schedulers/*}/configurations:watch0\x01\x12\xba\x01\n" +
+	"\x18AcknowledgeConfiguration\x12-.autosched.v1.AcknowledgeConfigurationRequest\x1a..autosched.v1.AcknowledgeConfigurationResponse\"?\x82\xd3\xe4\x93\x029:\x01*\"4/v1/{name=schedulers/*/configurations/*}:acknowledge\x12\x9b\x01\n" +
+	"\x14ApproveConfiguration\x12).autosched.v1.ApproveConfigurationRequest\x1a\x1b.autosched.v1.Configuration\";\x82\xd3\xe4\x93\x025:\x01*\"0/v1/{name=schedulers/*/configurations/*}:approve\x12\x9e\x01\n" +
+	"\x15RollbackConfiguration\x12*.autosched.v1.RollbackConfigurationRequest\x1a\x1b.autosched.v1.Configuration\"<\x82\xd3\xe4\x93\x026:\x01*\"1/v1/{parent=schedulers/*}/configurations:rollback\x12\x8f\x01\n" +
+	"\x10PinConfiguration\x12%.autosched.v1.PinConfigurationRequest\x1a\x1b.autosched.v1.Configuration\"7\x82\xd3\xe4\x93\x021:\x01*\",/v1/{parent=schedulers/*}/configurations:pin\x12\xa2\x01\n" +
+	"\x12UnpinConfiguration\x12'.autosched.v1.UnpinConfigurationRequest\x1a(.autosched.v1.UnpinConfigurationResponse\"9\x82\xd3\xe4\x93\x023:\x01*\"./v1/{parent=schedulers/*}/configurations:unpin\x12\x98\x01\n" +
+	"\x13RejectConfiguration\x12(.autosched.v1.RejectConfigurationRequest\x1a\x1b.autosched.v1.Configuration\":\x82\xd3\xe4\x93\x024:\x01*\"//v1/{name=schedulers/*/configurations/*}:reject\x12\x98\x01\n" +
+	"\x13UnparkConfiguration\x12(.autosched.v1.UnparkConfigurationRequest\x1a\x1b.autosched.v1.Configuration\":\x82\xd3\xe4\x93\x024:\x01*\"//v1/{name=schedulers/*/configurations/*}:unpark\x12\xb6\x01\n" +
+	"\x18ListParkedConfigurations\x12-.autosched.v1.ListParkedConfigurationsRequest\x1a..autosched.v1.ListParkedConfigurationsResponse\";\x82\xd3\xe4\x93\x025\x123/v1/{parent=schedulers/*}/configurations:listParked\x12\x90\x01\n" +
+	"\x0eForgetInstance\x12#.autosched.v1.ForgetInstanceRequest\x1a$.autosched.v1.ForgetInstanceResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/{parent=schedulers/*}:forgetInstance\x12\x88\x01\n" +
+	"\x10GetConfiguration\x12%.autosched.v1.GetConfigurationRequest\x1a\x1b.autosched.v1.Configuration\"0\x82\xd3\xe4\x93\x02*\x12(/v1/{name=schedulers/*/configurations/*}\x12\x99\x01\n" +
+	"\x12ListConfigurations\x12'.autosched.v1.ListConfigurationsRequest\x1a(.autosched.v1.ListConfigurationsResponse\"0\x82\xd3\xe4\x93\x02*\x12(/v1/{parent=schedulers/*}/configurationsB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_configuration_proto_rawDescOnce sync.Once

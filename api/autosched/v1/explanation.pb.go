@@ -1597,7 +1597,7 @@ var File_autosched_v1_explanation_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\n" +
-	"\x1eautosched/v1/explanation.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x18autosched/v1/round.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe9\x01\n" +
+	"\x1eautosched/v1/explanation.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x18autosched/v1/round.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe9\x01\n" +
 	"\x19ValidateParametersRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\\\n" +
 	"\n" +
@@ -1758,12 +1758,12 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"best_level\x18\x05 \x01(\tR\tbestLevel\x12\x14\n" +
 	"\x05inert\x18\x06 \x01(\bR\x05inert\x12\x1a\n" +
 	"\bconstant\x18\a \x01(\bR\bconstant\x12.\n" +
-	"\x05paths\x18\b \x03(\v2\x18.autosched.v1.CausalPathR\x05paths2\x83\x03\n" +
-	"\x12ExplanationService\x12g\n" +
-	"\x12ValidateParameters\x12'.autosched.v1.ValidateParametersRequest\x1a(.autosched.v1.ValidateParametersResponse\x12C\n" +
-	"\x06WhatIf\x12\x1b.autosched.v1.WhatIfRequest\x1a\x1c.autosched.v1.WhatIfResponse\x12m\n" +
-	"\x14ExplainConfiguration\x12).autosched.v1.ExplainConfigurationRequest\x1a*.autosched.v1.ExplainConfigurationResponse\x12P\n" +
-	"\x0eGetCausalModel\x12#.autosched.v1.GetCausalModelRequest\x1a\x19.autosched.v1.CausalModelB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"\x05paths\x18\b \x03(\v2\x18.autosched.v1.CausalPathR\x05paths2\xfa\x04\n" +
+	"\x12ExplanationService\x12\x9e\x01\n" +
+	"\x12ValidateParameters\x12'.autosched.v1.ValidateParametersRequest\x1a(.autosched.v1.ValidateParametersResponse\"5\x82\xd3\xe4\x93\x02/:\x01*\"*/v1/{name=schedulers/*}:validateParameters\x12n\n" +
+	"\x06WhatIf\x12\x1b.autosched.v1.WhatIfRequest\x1a\x1c.autosched.v1.WhatIfResponse\")\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/{name=schedulers/*}:whatIf\x12\xd3\x01\n" +
+	"\x14ExplainConfiguration\x12).autosched.v1.ExplainConfigurationRequest\x1a*.autosched.v1.ExplainConfigurationResponse\"d\x82\xd3\xe4\x93\x02^Z*\x12(/v1/{name=schedulers/*/rounds/*}:explain\x120/v1/{name=schedulers/*/configurations/*}:explain\x12}\n" +
+	"\x0eGetCausalModel\x12#.autosched.v1.GetCausalModelRequest\x1a\x19.autosched.v1.CausalModel\"+\x82\xd3\xe4\x93\x02%\x12#/v1/{name=schedulers/*}/causalModelB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_explanation_proto_rawDescOnce sync.Once

@@ -973,7 +973,7 @@ var File_autosched_v1_finding_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_finding_proto_rawDesc = "" +
 	"\n" +
-	"\x1aautosched/v1/finding.proto\x12\fautosched.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\n" +
+	"\x1aautosched/v1/finding.proto\x12\fautosched.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\n" +
 	"\n" +
 	"\aFinding\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x17\n" +
@@ -1069,14 +1069,14 @@ const file_autosched_v1_finding_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\x1b\n" +
 	"\x06reason\x18\x02 \x01(\tB\x03\xe0A\x02R\x06reason\x12\"\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\x03\xe0A\x01R\trequestId2\xa3\x03\n" +
-	"\x0eFindingService\x12U\n" +
-	"\fListFindings\x12!.autosched.v1.ListFindingsRequest\x1a\".autosched.v1.ListFindingsResponse\x12D\n" +
+	"request_id\x18\x03 \x01(\tB\x03\xe0A\x01R\trequestId2\xb1\x05\n" +
+	"\x0eFindingService\x12\x81\x01\n" +
+	"\fListFindings\x12!.autosched.v1.ListFindingsRequest\x1a\".autosched.v1.ListFindingsResponse\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/{parent=schedulers/*}/findings\x12p\n" +
 	"\n" +
-	"GetFinding\x12\x1f.autosched.v1.GetFindingRequest\x1a\x15.autosched.v1.Finding\x12T\n" +
-	"\x12AcknowledgeFinding\x12'.autosched.v1.AcknowledgeFindingRequest\x1a\x15.autosched.v1.Finding\x12J\n" +
-	"\rSnoozeFinding\x12\".autosched.v1.SnoozeFindingRequest\x1a\x15.autosched.v1.Finding\x12R\n" +
-	"\x11MarkFalsePositive\x12&.autosched.v1.MarkFalsePositiveRequest\x1a\x15.autosched.v1.FindingB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"GetFinding\x12\x1f.autosched.v1.GetFindingRequest\x1a\x15.autosched.v1.Finding\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/{name=schedulers/*/findings/*}\x12\x8f\x01\n" +
+	"\x12AcknowledgeFinding\x12'.autosched.v1.AcknowledgeFindingRequest\x1a\x15.autosched.v1.Finding\"9\x82\xd3\xe4\x93\x023:\x01*\"./v1/{name=schedulers/*/findings/*}:acknowledge\x12\x80\x01\n" +
+	"\rSnoozeFinding\x12\".autosched.v1.SnoozeFindingRequest\x1a\x15.autosched.v1.Finding\"4\x82\xd3\xe4\x93\x02.:\x01*\")/v1/{name=schedulers/*/findings/*}:snooze\x12\x93\x01\n" +
+	"\x11MarkFalsePositive\x12&.autosched.v1.MarkFalsePositiveRequest\x1a\x15.autosched.v1.Finding\"?\x82\xd3\xe4\x93\x029:\x01*\"4/v1/{name=schedulers/*/findings/*}:markFalsePositiveB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_finding_proto_rawDescOnce sync.Once

@@ -6,6 +6,7 @@
 package autoschedv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -422,7 +423,7 @@ var File_autosched_v1_maintenance_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_maintenance_proto_rawDesc = "" +
 	"\n" +
-	"\x1eautosched/v1/maintenance.proto\x12\fautosched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
+	"\x1eautosched/v1/maintenance.proto\x12\fautosched.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
 	"\rBackupRequest\"$\n" +
 	"\x0eBackupResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x10\n" +
@@ -445,11 +446,11 @@ const file_autosched_v1_maintenance_proto_rawDesc = "" +
 	"\x12STATUS_UNSPECIFIED\x10\x00\x12\x06\n" +
 	"\x02OK\x10\x01\x12\b\n" +
 	"\x04WARN\x10\x02\x12\b\n" +
-	"\x04FAIL\x10\x032\xee\x01\n" +
-	"\x12MaintenanceService\x12E\n" +
-	"\x06Backup\x12\x1b.autosched.v1.BackupRequest\x1a\x1c.autosched.v1.BackupResponse0\x01\x12F\n" +
-	"\aCompact\x12\x1c.autosched.v1.CompactRequest\x1a\x1d.autosched.v1.CompactResponse\x12I\n" +
-	"\bDiagnose\x12\x1d.autosched.v1.DiagnoseRequest\x1a\x1e.autosched.v1.DiagnoseResponseB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"\x04FAIL\x10\x032\xd7\x02\n" +
+	"\x12MaintenanceService\x12h\n" +
+	"\x06Backup\x12\x1b.autosched.v1.BackupRequest\x1a\x1c.autosched.v1.BackupResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/maintenance:backup0\x01\x12j\n" +
+	"\aCompact\x12\x1c.autosched.v1.CompactRequest\x1a\x1d.autosched.v1.CompactResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/maintenance:compact\x12k\n" +
+	"\bDiagnose\x12\x1d.autosched.v1.DiagnoseRequest\x1a\x1e.autosched.v1.DiagnoseResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/maintenance:diagnoseB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_maintenance_proto_rawDescOnce sync.Once

@@ -590,7 +590,7 @@ var File_autosched_v1_metric_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_metric_proto_rawDesc = "" +
 	"\n" +
-	"\x19autosched/v1/metric.proto\x12\fautosched.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbc\x02\n" +
+	"\x19autosched/v1/metric.proto\x12\fautosched.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbc\x02\n" +
 	"\fMetricReport\x12$\n" +
 	"\vinstance_id\x18\x01 \x01(\tB\x03\xe0A\x01R\n" +
 	"instanceId\x12F\n" +
@@ -646,10 +646,10 @@ const file_autosched_v1_metric_proto_rawDesc = "" +
 	" \x01(\v2\x1c.autosched.v1.ReportedMetricR\bpreviousB\v\n" +
 	"\t_mean_lowB\f\n" +
 	"\n" +
-	"_mean_high2\xc1\x01\n" +
-	"\rMetricService\x12\\\n" +
-	"\rReportMetrics\x12\".autosched.v1.ReportMetricsRequest\x1a#.autosched.v1.ReportMetricsResponse(\x010\x01\x12R\n" +
-	"\vListMetrics\x12 .autosched.v1.ListMetricsRequest\x1a!.autosched.v1.ListMetricsResponseB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"_mean_high2\x8b\x02\n" +
+	"\rMetricService\x12{\n" +
+	"\rReportMetrics\x12\".autosched.v1.ReportMetricsRequest\x1a#.autosched.v1.ReportMetricsResponse\"\x1d\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/metrics:report(\x010\x01\x12}\n" +
+	"\vListMetrics\x12 .autosched.v1.ListMetricsRequest\x1a!.autosched.v1.ListMetricsResponse\")\x82\xd3\xe4\x93\x02#\x12!/v1/{parent=schedulers/*}/metricsB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_metric_proto_rawDescOnce sync.Once

@@ -728,7 +728,7 @@ var File_autosched_v1_operation_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_operation_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/operation.proto\x12\fautosched.v1\x1a\x18autosched/v1/round.proto\x1a\x18autosched/v1/study.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x81\x04\n" +
+	"\x1cautosched/v1/operation.proto\x12\fautosched.v1\x1a\x18autosched/v1/round.proto\x1a\x18autosched/v1/study.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x81\x04\n" +
 	"\tOperation\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12!\n" +
 	"\tscheduler\x18\x02 \x01(\tB\x03\xe0A\x03R\tscheduler\x12\x19\n" +
@@ -785,13 +785,13 @@ const file_autosched_v1_operation_proto_rawDesc = "" +
 	"\x16CancelOperationRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId2\xa7\x03\n" +
-	"\x10OperationService\x12J\n" +
-	"\fTriggerRound\x12!.autosched.v1.TriggerRoundRequest\x1a\x17.autosched.v1.Operation\x12J\n" +
-	"\fGetOperation\x12!.autosched.v1.GetOperationRequest\x1a\x17.autosched.v1.Operation\x12[\n" +
-	"\x0eListOperations\x12#.autosched.v1.ListOperationsRequest\x1a$.autosched.v1.ListOperationsResponse\x12L\n" +
-	"\rWaitOperation\x12\".autosched.v1.WaitOperationRequest\x1a\x17.autosched.v1.Operation\x12P\n" +
-	"\x0fCancelOperation\x12$.autosched.v1.CancelOperationRequest\x1a\x17.autosched.v1.OperationB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId2\xe9\x04\n" +
+	"\x10OperationService\x12\x7f\n" +
+	"\fTriggerRound\x12!.autosched.v1.TriggerRoundRequest\x1a\x17.autosched.v1.Operation\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/{parent=schedulers/*}/rounds:trigger\x12k\n" +
+	"\fGetOperation\x12!.autosched.v1.GetOperationRequest\x1a\x17.autosched.v1.Operation\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/{name=operations/*}\x12s\n" +
+	"\x0eListOperations\x12#.autosched.v1.ListOperationsRequest\x1a$.autosched.v1.ListOperationsResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/operations\x12u\n" +
+	"\rWaitOperation\x12\".autosched.v1.WaitOperationRequest\x1a\x17.autosched.v1.Operation\"'\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/{name=operations/*}:wait\x12{\n" +
+	"\x0fCancelOperation\x12$.autosched.v1.CancelOperationRequest\x1a\x17.autosched.v1.Operation\")\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/{name=operations/*}:cancelB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_operation_proto_rawDescOnce sync.Once

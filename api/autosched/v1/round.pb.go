@@ -564,7 +564,7 @@ var File_autosched_v1_round_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_round_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/round.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\f\n" +
+	"\x18autosched/v1/round.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\f\n" +
 	"\x05Round\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12F\n" +
 	"\x0escheduler_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\rschedulerTime\x12@\n" +
@@ -627,11 +627,11 @@ const file_autosched_v1_round_proto_rawDesc = "" +
 	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"i\n" +
 	"\x12ListRoundsResponse\x12+\n" +
 	"\x06rounds\x18\x01 \x03(\v2\x13.autosched.v1.RoundR\x06rounds\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x9f\x01\n" +
-	"\fRoundService\x12>\n" +
-	"\bGetRound\x12\x1d.autosched.v1.GetRoundRequest\x1a\x13.autosched.v1.Round\x12O\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xf3\x01\n" +
+	"\fRoundService\x12h\n" +
+	"\bGetRound\x12\x1d.autosched.v1.GetRoundRequest\x1a\x13.autosched.v1.Round\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/{name=schedulers/*/rounds/*}\x12y\n" +
 	"\n" +
-	"ListRounds\x12\x1f.autosched.v1.ListRoundsRequest\x1a .autosched.v1.ListRoundsResponseB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"ListRounds\x12\x1f.autosched.v1.ListRoundsRequest\x1a .autosched.v1.ListRoundsResponse\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/{parent=schedulers/*}/roundsB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_round_proto_rawDescOnce sync.Once

@@ -2852,7 +2852,7 @@ var File_autosched_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x19autosched/v1/metric.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd2\t\n" +
+	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x19autosched/v1/metric.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd2\t\n" +
 	"\tScheduler\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x15\n" +
 	"\x03uid\x18\x02 \x01(\tB\x03\xe0A\x03R\x03uid\x12&\n" +
@@ -3118,21 +3118,21 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05field\x18\x03 \x01(\tR\x05field\x12 \n" +
-	"\vdescription\x18\x04 \x01(\tR\vdescription2\x82\t\n" +
-	"\rTuningService\x12P\n" +
-	"\x0fCreateScheduler\x12$.autosched.v1.CreateSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12J\n" +
-	"\fGetScheduler\x12!.autosched.v1.GetSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12[\n" +
-	"\x0eListSchedulers\x12#.autosched.v1.ListSchedulersRequest\x1a$.autosched.v1.ListSchedulersResponse\x12P\n" +
-	"\x0fUpdateScheduler\x12$.autosched.v1.UpdateSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12b\n" +
-	"\x14GetSchedulerRevision\x12).autosched.v1.GetSchedulerRevisionRequest\x1a\x1f.autosched.v1.SchedulerRevision\x12s\n" +
-	"\x16ListSchedulerRevisions\x12+.autosched.v1.ListSchedulerRevisionsRequest\x1a,.autosched.v1.ListSchedulerRevisionsResponse\x12H\n" +
-	"\vPauseTuning\x12 .autosched.v1.PauseTuningRequest\x1a\x17.autosched.v1.Scheduler\x12J\n" +
-	"\fResumeTuning\x12!.autosched.v1.ResumeTuningRequest\x1a\x17.autosched.v1.Scheduler\x12P\n" +
-	"\x0fDeleteScheduler\x12$.autosched.v1.DeleteSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12T\n" +
-	"\x11UndeleteScheduler\x12&.autosched.v1.UndeleteSchedulerRequest\x1a\x17.autosched.v1.Scheduler\x12U\n" +
-	"\fFreezeTuning\x12!.autosched.v1.FreezeTuningRequest\x1a\".autosched.v1.FreezeTuningResponse\x12[\n" +
-	"\x0eUnfreezeTuning\x12#.autosched.v1.UnfreezeTuningRequest\x1a$.autosched.v1.UnfreezeTuningResponse\x12Y\n" +
-	"\fIngestEvents\x12!.autosched.v1.IngestEventsRequest\x1a\".autosched.v1.IngestEventsResponse(\x010\x01B=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"\vdescription\x18\x04 \x01(\tR\vdescription2\x91\r\n" +
+	"\rTuningService\x12s\n" +
+	"\x0fCreateScheduler\x12$.autosched.v1.CreateSchedulerRequest\x1a\x17.autosched.v1.Scheduler\"!\x82\xd3\xe4\x93\x02\x1b:\tscheduler\"\x0e/v1/schedulers\x12k\n" +
+	"\fGetScheduler\x12!.autosched.v1.GetSchedulerRequest\x1a\x17.autosched.v1.Scheduler\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/{name=schedulers/*}\x12s\n" +
+	"\x0eListSchedulers\x12#.autosched.v1.ListSchedulersRequest\x1a$.autosched.v1.ListSchedulersResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/schedulers\x12\x86\x01\n" +
+	"\x0fUpdateScheduler\x12$.autosched.v1.UpdateSchedulerRequest\x1a\x17.autosched.v1.Scheduler\"4\x82\xd3\xe4\x93\x02.:\tscheduler2!/v1/{scheduler.name=schedulers/*}\x12\x8f\x01\n" +
+	"\x14GetSchedulerRevision\x12).autosched.v1.GetSchedulerRevisionRequest\x1a\x1f.autosched.v1.SchedulerRevision\"+\x82\xd3\xe4\x93\x02%\x12#/v1/{name=schedulers/*}:getRevision\x12\xa4\x01\n" +
+	"\x16ListSchedulerRevisions\x12+.autosched.v1.ListSchedulerRevisionsRequest\x1a,.autosched.v1.ListSchedulerRevisionsResponse\"/\x82\xd3\xe4\x93\x02)\x12'/v1/{parent=schedulers/*}:listRevisions\x12r\n" +
+	"\vPauseTuning\x12 .autosched.v1.PauseTuningRequest\x1a\x17.autosched.v1.Scheduler\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/{name=schedulers/*}:pause\x12u\n" +
+	"\fResumeTuning\x12!.autosched.v1.ResumeTuningRequest\x1a\x17.autosched.v1.Scheduler\")\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/{name=schedulers/*}:resume\x12q\n" +
+	"\x0fDeleteScheduler\x12$.autosched.v1.DeleteSchedulerRequest\x1a\x17.autosched.v1.Scheduler\"\x1f\x82\xd3\xe4\x93\x02\x19*\x17/v1/{name=schedulers/*}\x12\x81\x01\n" +
+	"\x11UndeleteScheduler\x12&.autosched.v1.UndeleteSchedulerRequest\x1a\x17.autosched.v1.Scheduler\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/{name=schedulers/*}:undelete\x12\x80\x01\n" +
+	"\fFreezeTuning\x12!.autosched.v1.FreezeTuningRequest\x1a\".autosched.v1.FreezeTuningResponse\")\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/{name=schedulers/*}:freeze\x12\x88\x01\n" +
+	"\x0eUnfreezeTuning\x12#.autosched.v1.UnfreezeTuningRequest\x1a$.autosched.v1.UnfreezeTuningResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/{name=schedulers/*}:unfreeze\x12w\n" +
+	"\fIngestEvents\x12!.autosched.v1.IngestEventsRequest\x1a\".autosched.v1.IngestEventsResponse\"\x1c\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/v1/events:ingest(\x010\x01B=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_scheduler_proto_rawDescOnce sync.Once

@@ -3021,7 +3021,7 @@ var File_autosched_v1_study_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_study_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/study.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x85\x06\n" +
+	"\x18autosched/v1/study.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x85\x06\n" +
 	"\x05Study\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x15\n" +
 	"\x03uid\x18\x02 \x01(\tB\x03\xe0A\x03R\x03uid\x12&\n" +
@@ -3291,32 +3291,32 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\x0etrial_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\rtrialDuration\x12'\n" +
 	"\x0fmeasured_trials\x18\x03 \x01(\x05R\x0emeasuredTrials\x12K\n" +
 	"\x14total_trial_duration\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x12totalTrialDuration\x12H\n" +
-	"\x12remaining_duration\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x11remainingDuration2\xf5\r\n" +
-	"\fStudyService\x12D\n" +
-	"\vCreateStudy\x12 .autosched.v1.CreateStudyRequest\x1a\x13.autosched.v1.Study\x12>\n" +
-	"\bGetStudy\x12\x1d.autosched.v1.GetStudyRequest\x1a\x13.autosched.v1.Study\x12R\n" +
-	"\vListStudies\x12 .autosched.v1.ListStudiesRequest\x1a!.autosched.v1.ListStudiesResponse\x12G\n" +
-	"\vDeleteStudy\x12 .autosched.v1.DeleteStudyRequest\x1a\x16.google.protobuf.Empty\x12B\n" +
+	"\x12remaining_duration\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x11remainingDuration2\xc7\x17\n" +
+	"\fStudyService\x12v\n" +
+	"\vCreateStudy\x12 .autosched.v1.CreateStudyRequest\x1a\x13.autosched.v1.Study\"0\x82\xd3\xe4\x93\x02*:\x05study\"!/v1/{parent=schedulers/*}/studies\x12i\n" +
+	"\bGetStudy\x12\x1d.autosched.v1.GetStudyRequest\x1a\x13.autosched.v1.Study\")\x82\xd3\xe4\x93\x02#\x12!/v1/{name=schedulers/*/studies/*}\x12}\n" +
+	"\vListStudies\x12 .autosched.v1.ListStudiesRequest\x1a!.autosched.v1.ListStudiesResponse\")\x82\xd3\xe4\x93\x02#\x12!/v1/{parent=schedulers/*}/studies\x12r\n" +
+	"\vDeleteStudy\x12 .autosched.v1.DeleteStudyRequest\x1a\x16.google.protobuf.Empty\")\x82\xd3\xe4\x93\x02#*!/v1/{name=schedulers/*/studies/*}\x12v\n" +
 	"\n" +
-	"PauseStudy\x12\x1f.autosched.v1.PauseStudyRequest\x1a\x13.autosched.v1.Study\x12D\n" +
-	"\vResumeStudy\x12 .autosched.v1.ResumeStudyRequest\x1a\x13.autosched.v1.Study\x12D\n" +
-	"\vCancelStudy\x12 .autosched.v1.CancelStudyRequest\x1a\x13.autosched.v1.Study\x12>\n" +
-	"\bRunStudy\x12\x1d.autosched.v1.RunStudyRequest\x1a\x13.autosched.v1.Study\x12[\n" +
-	"\x0eListEvaluators\x12#.autosched.v1.ListEvaluatorsRequest\x1a$.autosched.v1.ListEvaluatorsResponse\x12X\n" +
-	"\rSuggestTrials\x12\".autosched.v1.SuggestTrialsRequest\x1a#.autosched.v1.SuggestTrialsResponse\x12D\n" +
-	"\vCreateTrial\x12 .autosched.v1.CreateTrialRequest\x1a\x13.autosched.v1.Trial\x12d\n" +
-	"\x11BatchCreateTrials\x12&.autosched.v1.BatchCreateTrialsRequest\x1a'.autosched.v1.BatchCreateTrialsResponse\x12>\n" +
-	"\bGetTrial\x12\x1d.autosched.v1.GetTrialRequest\x1a\x13.autosched.v1.Trial\x12O\n" +
+	"PauseStudy\x12\x1f.autosched.v1.PauseStudyRequest\x1a\x13.autosched.v1.Study\"2\x82\xd3\xe4\x93\x02,:\x01*\"'/v1/{name=schedulers/*/studies/*}:pause\x12y\n" +
+	"\vResumeStudy\x12 .autosched.v1.ResumeStudyRequest\x1a\x13.autosched.v1.Study\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/{name=schedulers/*/studies/*}:resume\x12y\n" +
+	"\vCancelStudy\x12 .autosched.v1.CancelStudyRequest\x1a\x13.autosched.v1.Study\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/{name=schedulers/*/studies/*}:cancel\x12p\n" +
+	"\bRunStudy\x12\x1d.autosched.v1.RunStudyRequest\x1a\x13.autosched.v1.Study\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/{name=schedulers/*/studies/*}:run\x12s\n" +
+	"\x0eListEvaluators\x12#.autosched.v1.ListEvaluatorsRequest\x1a$.autosched.v1.ListEvaluatorsResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/evaluators\x12\x97\x01\n" +
+	"\rSuggestTrials\x12\".autosched.v1.SuggestTrialsRequest\x1a#.autosched.v1.SuggestTrialsResponse\"=\x82\xd3\xe4\x93\x027:\x01*\"2/v1/{parent=schedulers/*/studies/*}/trials:suggest\x12\x7f\n" +
+	"\vCreateTrial\x12 .autosched.v1.CreateTrialRequest\x1a\x13.autosched.v1.Trial\"9\x82\xd3\xe4\x93\x023:\x05trial\"*/v1/{parent=schedulers/*/studies/*}/trials\x12\xa7\x01\n" +
+	"\x11BatchCreateTrials\x12&.autosched.v1.BatchCreateTrialsRequest\x1a'.autosched.v1.BatchCreateTrialsResponse\"A\x82\xd3\xe4\x93\x02;:\x01*\"6/v1/{parent=schedulers/*/studies/*}/trials:batchCreate\x12r\n" +
+	"\bGetTrial\x12\x1d.autosched.v1.GetTrialRequest\x1a\x13.autosched.v1.Trial\"2\x82\xd3\xe4\x93\x02,\x12*/v1/{name=schedulers/*/studies/*/trials/*}\x12\x83\x01\n" +
 	"\n" +
-	"ListTrials\x12\x1f.autosched.v1.ListTrialsRequest\x1a .autosched.v1.ListTrialsResponse\x12T\n" +
-	"\x13AddTrialMeasurement\x12(.autosched.v1.AddTrialMeasurementRequest\x1a\x13.autosched.v1.Trial\x12H\n" +
-	"\rCompleteTrial\x12\".autosched.v1.CompleteTrialRequest\x1a\x13.autosched.v1.Trial\x12@\n" +
-	"\tStopTrial\x12\x1e.autosched.v1.StopTrialRequest\x1a\x13.autosched.v1.Trial\x12\x85\x01\n" +
-	"\x1cCheckTrialEarlyStoppingState\x121.autosched.v1.CheckTrialEarlyStoppingStateRequest\x1a2.autosched.v1.CheckTrialEarlyStoppingStateResponse\x12L\n" +
-	"\x0fRenewTrialLease\x12$.autosched.v1.RenewTrialLeaseRequest\x1a\x13.autosched.v1.Trial\x12N\n" +
-	"\fProposeTrial\x12!.autosched.v1.ProposeTrialRequest\x1a\x1b.autosched.v1.Configuration\x12d\n" +
-	"\x11ListOptimalTrials\x12&.autosched.v1.ListOptimalTrialsRequest\x1a'.autosched.v1.ListOptimalTrialsResponse\x12P\n" +
-	"\rEstimateStudy\x12\".autosched.v1.EstimateStudyRequest\x1a\x1b.autosched.v1.StudyEstimateB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"ListTrials\x12\x1f.autosched.v1.ListTrialsRequest\x1a .autosched.v1.ListTrialsResponse\"2\x82\xd3\xe4\x93\x02,\x12*/v1/{parent=schedulers/*/studies/*}/trials\x12\x9a\x01\n" +
+	"\x13AddTrialMeasurement\x12(.autosched.v1.AddTrialMeasurementRequest\x1a\x13.autosched.v1.Trial\"D\x82\xd3\xe4\x93\x02>:\x01*\"9/v1/{name=schedulers/*/studies/*/trials/*}:addMeasurement\x12\x88\x01\n" +
+	"\rCompleteTrial\x12\".autosched.v1.CompleteTrialRequest\x1a\x13.autosched.v1.Trial\">\x82\xd3\xe4\x93\x028:\x01*\"3/v1/{name=schedulers/*/studies/*/trials/*}:complete\x12|\n" +
+	"\tStopTrial\x12\x1e.autosched.v1.StopTrialRequest\x1a\x13.autosched.v1.Trial\":\x82\xd3\xe4\x93\x024:\x01*\"//v1/{name=schedulers/*/studies/*/trials/*}:stop\x12\xd4\x01\n" +
+	"\x1cCheckTrialEarlyStoppingState\x121.autosched.v1.CheckTrialEarlyStoppingStateRequest\x1a2.autosched.v1.CheckTrialEarlyStoppingStateResponse\"M\x82\xd3\xe4\x93\x02G:\x01*\"B/v1/{name=schedulers/*/studies/*/trials/*}:checkEarlyStoppingState\x12\x8e\x01\n" +
+	"\x0fRenewTrialLease\x12$.autosched.v1.RenewTrialLeaseRequest\x1a\x13.autosched.v1.Trial\"@\x82\xd3\xe4\x93\x02::\x01*\"5/v1/{name=schedulers/*/studies/*/trials/*}:renewLease\x12\x8d\x01\n" +
+	"\fProposeTrial\x12!.autosched.v1.ProposeTrialRequest\x1a\x1b.autosched.v1.Configuration\"=\x82\xd3\xe4\x93\x027:\x01*\"2/v1/{name=schedulers/*/studies/*/trials/*}:propose\x12\xa7\x01\n" +
+	"\x11ListOptimalTrials\x12&.autosched.v1.ListOptimalTrialsRequest\x1a'.autosched.v1.ListOptimalTrialsResponse\"A\x82\xd3\xe4\x93\x02;:\x01*\"6/v1/{parent=schedulers/*/studies/*}/trials:listOptimal\x12\x84\x01\n" +
+	"\rEstimateStudy\x12\".autosched.v1.EstimateStudyRequest\x1a\x1b.autosched.v1.StudyEstimate\"2\x82\xd3\xe4\x93\x02,\x12*/v1/{name=schedulers/*/studies/*}:estimateB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_study_proto_rawDescOnce sync.Once

@@ -92,6 +92,9 @@ func uses(f protoreflect.FileDescriptor, files map[string]bool) {
 		for k := range f.Services().Get(i).Methods().Len() {
 			m := f.Services().Get(i).Methods().Get(k)
 			files[m.Input().ParentFile().Path()], files[m.Output().ParentFile().Path()] = true, true
+			if proto.HasExtension(m.Options(), annotations.E_Http) {
+				files[annotations.File_google_api_annotations_proto.Path()] = true
+			}
 		}
 	}
 }

@@ -776,7 +776,7 @@ var File_autosched_v1_telemetry_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_telemetry_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/telemetry.proto\x12\fautosched.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf9\t\n" +
+	"\x1cautosched/v1/telemetry.proto\x12\fautosched.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf9\t\n" +
 	"\tGpuSample\x12\x1c\n" +
 	"\anode_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06nodeId\x12 \n" +
 	"\tgpu_index\x18\x02 \x01(\x05B\x03\xe0A\x01R\bgpuIndex\x12+\n" +
@@ -870,10 +870,10 @@ const file_autosched_v1_telemetry_proto_rawDesc = "" +
 	"_gpu_index\"r\n" +
 	"\x15ListTelemetryResponse\x121\n" +
 	"\asamples\x18\x01 \x03(\v2\x17.autosched.v1.GpuSampleR\asamples\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xcc\x01\n" +
-	"\x10TelemetryService\x12^\n" +
-	"\x0fIngestTelemetry\x12$.autosched.v1.IngestTelemetryRequest\x1a%.autosched.v1.IngestTelemetryResponse\x12X\n" +
-	"\rListTelemetry\x12\".autosched.v1.ListTelemetryRequest\x1a#.autosched.v1.ListTelemetryResponseB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xb2\x02\n" +
+	"\x10TelemetryService\x12\x95\x01\n" +
+	"\x0fIngestTelemetry\x12$.autosched.v1.IngestTelemetryRequest\x1a%.autosched.v1.IngestTelemetryResponse\"5\x82\xd3\xe4\x93\x02/:\x01*\"*/v1/{parent=schedulers/*}/telemetry:ingest\x12\x85\x01\n" +
+	"\rListTelemetry\x12\".autosched.v1.ListTelemetryRequest\x1a#.autosched.v1.ListTelemetryResponse\"+\x82\xd3\xe4\x93\x02%\x12#/v1/{parent=schedulers/*}/telemetryB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_telemetry_proto_rawDescOnce sync.Once

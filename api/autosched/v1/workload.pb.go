@@ -1350,7 +1350,7 @@ var File_autosched_v1_workload_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_workload_proto_rawDesc = "" +
 	"\n" +
-	"\x1bautosched/v1/workload.proto\x12\fautosched.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdc\a\n" +
+	"\x1bautosched/v1/workload.proto\x12\fautosched.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdc\a\n" +
 	"\bWorkload\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x15\n" +
 	"\x03uid\x18\x02 \x01(\tB\x03\xe0A\x03R\x03uid\x12&\n" +
@@ -1477,14 +1477,14 @@ const file_autosched_v1_workload_proto_rawDesc = "" +
 	"\x17DownloadWorkloadRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\".\n" +
 	"\x18DownloadWorkloadResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data2\x9a\x04\n" +
-	"\x0fWorkloadService\x12Q\n" +
-	"\x10GenerateWorkload\x12%.autosched.v1.GenerateWorkloadRequest\x1a\x16.autosched.v1.Workload\x12]\n" +
-	"\x0eUploadWorkload\x12#.autosched.v1.UploadWorkloadRequest\x1a$.autosched.v1.UploadWorkloadResponse(\x01\x12G\n" +
-	"\vGetWorkload\x12 .autosched.v1.GetWorkloadRequest\x1a\x16.autosched.v1.Workload\x12X\n" +
-	"\rListWorkloads\x12\".autosched.v1.ListWorkloadsRequest\x1a#.autosched.v1.ListWorkloadsResponse\x12M\n" +
-	"\x0eDeleteWorkload\x12#.autosched.v1.DeleteWorkloadRequest\x1a\x16.google.protobuf.Empty\x12c\n" +
-	"\x10DownloadWorkload\x12%.autosched.v1.DownloadWorkloadRequest\x1a&.autosched.v1.DownloadWorkloadResponse0\x01B=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"\x04data\x18\x01 \x01(\fR\x04data2\xb4\x06\n" +
+	"\x0fWorkloadService\x12\x8a\x01\n" +
+	"\x10GenerateWorkload\x12%.autosched.v1.GenerateWorkloadRequest\x1a\x16.autosched.v1.Workload\"7\x82\xd3\xe4\x93\x021:\x01*\",/v1/{parent=schedulers/*}/workloads:generate\x12~\n" +
+	"\x0eUploadWorkload\x12#.autosched.v1.UploadWorkloadRequest\x1a$.autosched.v1.UploadWorkloadResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/workloads:upload(\x01\x12t\n" +
+	"\vGetWorkload\x12 .autosched.v1.GetWorkloadRequest\x1a\x16.autosched.v1.Workload\"+\x82\xd3\xe4\x93\x02%\x12#/v1/{name=schedulers/*/workloads/*}\x12\x85\x01\n" +
+	"\rListWorkloads\x12\".autosched.v1.ListWorkloadsRequest\x1a#.autosched.v1.ListWorkloadsResponse\"+\x82\xd3\xe4\x93\x02%\x12#/v1/{parent=schedulers/*}/workloads\x12z\n" +
+	"\x0eDeleteWorkload\x12#.autosched.v1.DeleteWorkloadRequest\x1a\x16.google.protobuf.Empty\"+\x82\xd3\xe4\x93\x02%*#/v1/{name=schedulers/*/workloads/*}\x12\x99\x01\n" +
+	"\x10DownloadWorkload\x12%.autosched.v1.DownloadWorkloadRequest\x1a&.autosched.v1.DownloadWorkloadResponse\"4\x82\xd3\xe4\x93\x02.\x12,/v1/{name=schedulers/*/workloads/*}:download0\x01B=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_workload_proto_rawDescOnce sync.Once
