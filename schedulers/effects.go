@@ -1,5 +1,7 @@
 package schedulers
 
+import "strings"
+
 // effects say, by parameter, what a larger value does to which jobs: for parameters that are on or off, on; for ones
 // with named values, each. A scheduler's own parameter follows its name.
 var effects = map[string]string{
@@ -24,6 +26,19 @@ var effects = map[string]string{
 
 	"gavel/policy": "max_min divides GPU-time evenly; finish_time_fairness puts the jobs first that would " +
 		"end latest against an even share.",
+
+	"kueue/queueingStrategy": "BestEffortFIFO lets small jobs pass a wide one that does not fit; under StrictFIFO " +
+		"they wait behind it, and it waits less.",
+	"kueue/preemption.withinClusterQueue": "Under LowerPriority urgent jobs evict others of their queue, whose " +
+		"work is lost; LowerOrNewerEqualPriority evicts newer jobs, too; under Never they wait.",
+	"kueue/preemption.reclaimWithinCohort": "Under Any the owner of quota gets it back at once and borrowers lose " +
+		"work; under LowerPriority only from less urgent jobs; under Never it waits.",
+	"kueue/preemption.borrowWithinCohort.policy": "LowerPriority lets a job that borrows evict less urgent ones " +
+		"of other queues; under Never it waits.",
+	"kueue/borrowingLimit": "Larger, a queue uses more idle GPUs of others: its jobs wait less, and owners " +
+		"find fewer free at once.",
+	"kueue/lendingLimit":       "Larger, more idle GPUs of a queue are used by others; its own jobs find fewer free at once.",
+	"kueue/fairSharing.weight": "Larger, the queue borrows more before others come first.",
 
 	"lucid/profiler_nodes": "Larger, more new jobs are profiled at once, and short ones end there; fewer " +
 		"nodes are left for others.",
@@ -107,10 +122,17 @@ var effects = map[string]string{
 	"tiresias/pack_limit": "Larger, more jobs may be spread over nodes: they start earlier, and run slower.",
 }
 
-// Effect says what a larger value of a parameter does to which jobs; "" of one that is not known.
+// Effect says what a larger value of a parameter does to which jobs; "" of one that is not known. A setting of a group
+// of queues has the effect of the setting.
 func (s *Scheduler) Effect(id string) string {
-	if text := effects[s.Name+"/"+id]; text != "" {
-		return text
+	for of := id; ; {
+		if text := effects[s.Name+"/"+of]; text != "" {
+			return text
+		}
+		_, setting, grouped := strings.Cut(of, ".")
+		if !grouped {
+			return effects[id]
+		}
+		of = setting
 	}
-	return effects[id]
 }

@@ -33,3 +33,16 @@ func TestEffects(t *testing.T) {
 		}
 	}
 }
+
+// TestEffectsOfGroups: a setting of a group of queues has the effect of the setting.
+func TestEffectsOfGroups(t *testing.T) {
+	s, err := schedulers.Find("kueue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"preemption.withinClusterQueue", "fairSharing.weight"} {
+		if text := s.Effect("research-." + id); text == "" || text != s.Effect(id) {
+			t.Errorf("the effect of %s of a group is %q", id, text)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"github.com/autosched/autosched/schedulers/chronus"
 	"github.com/autosched/autosched/schedulers/gandiva"
 	"github.com/autosched/autosched/schedulers/gavel"
+	"github.com/autosched/autosched/schedulers/kueue"
 	"github.com/autosched/autosched/schedulers/lucid"
 	"github.com/autosched/autosched/schedulers/optimus"
 	"github.com/autosched/autosched/schedulers/pollux"
@@ -22,6 +23,7 @@ var (
 	chronusSpace = must(space.New(chronus.Space(), nil))
 	gandivaSpace = must(space.New(gandiva.Space(), nil))
 	gavelSpace   = must(space.New(gavel.Space(), nil))
+	kueueSpace   = must(space.New(kueue.Space(), kueue.Rules()))
 	lucidSpace   = must(space.New(lucid.Space(), nil))
 	optimusSpace = must(space.New(optimus.Space(), nil))
 	polluxSpace  = must(space.New(pollux.Space(), nil))
@@ -45,6 +47,13 @@ var (
 		preset(gavelSpace, "long-rounds", "round_length=15m"),
 		preset(gavelSpace, "finish-time-hourly", "policy=finish_time_fairness", "round_length=1h"),
 		preset(gavelSpace, "longer-rounds", "round_length=40m"),
+	}
+	// Owners and urgent jobs get quota back at once; wide jobs are not overtaken.
+	kueuePresets = []Preset{
+		preset(kueueSpace, "priority", "preemption.withinClusterQueue=LowerPriority",
+			"preemption.reclaimWithinCohort=LowerPriority"),
+		preset(kueueSpace, "reclaim", "preemption.reclaimWithinCohort=Any"),
+		preset(kueueSpace, "strict", "queueingStrategy=StrictFIFO"),
 	}
 	// Profiling pays nowhere here, as share scores are known without.
 	lucidPresets = []Preset{

@@ -112,6 +112,10 @@ func workConserved(t *rapid.T, c trial, r *record) {
 			service[s.job] -= idle * time.Duration(s.held)
 		}
 		done[s.job] += float64(length-idle) * s.rate(c, defaultModels)
+		if s.lost {
+			restart[s.job] += time.Duration(done[s.job])
+			done[s.job] = 0
+		}
 		uneven[s.job] = uneven[s.job] || s.rate(c, defaultModels) != 1
 	}
 	for _, o := range r.outcomes {
@@ -126,7 +130,7 @@ func workConserved(t *rapid.T, c trial, r *record) {
 		if math.Abs(done[o.ID]-float64(job.Duration)) > slack {
 			t.Fatalf("%s did %v of work and has %v", id, time.Duration(done[o.ID]), job.Duration)
 		}
-		if o.Restart != restart[o.ID] {
+		if off := o.Restart - restart[o.ID]; max(off, -off) > time.Duration(slack) {
 			t.Fatalf("%s restarted for %v, reported as %v", id, restart[o.ID], o.Restart)
 		}
 		if o.Attained != service[o.ID] {
@@ -288,6 +292,7 @@ type spell struct {
 	held     int
 	partner  simulator.ID // -1 for none
 	share    float64      // of its speed alone, beside a partner
+	lost     bool         // with all progress before
 	seats    []workload.NodeGPUs
 }
 
@@ -341,7 +346,8 @@ func (c *trial) run(sim *simulator.Sim) (*record, error) {
 		switch e.Kind {
 		case workload.Started, workload.Resumed, workload.Resized:
 			ready := e.Time
-			if e.Kind != workload.Started && !c.opts.Peer.NoRestartCost {
+			anew := open[e.Job] > 0 && r.spells[open[e.Job]-1].lost && e.Kind == workload.Resumed
+			if e.Kind != workload.Started && !c.opts.Peer.NoRestartCost && !anew {
 				ready += defaultModels.Restart(sim.JobHeld(e.Job), 0)
 			}
 			if e.Kind == workload.Resized {
@@ -352,6 +358,7 @@ func (c *trial) run(sim *simulator.Sim) (*record, error) {
 				begin(with, e.Time, end(with, e.Time).ready)
 			}
 		case workload.Preempted, workload.Finished:
+			r.spells[open[e.Job]-1].lost = e.Lost && e.Kind == workload.Preempted
 			if with := end(e.Job, e.Time).partner; with >= 0 {
 				begin(with, e.Time, end(with, e.Time).ready)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/autosched/autosched/schedulers/fifo"
 	"github.com/autosched/autosched/schedulers/gandiva"
 	"github.com/autosched/autosched/schedulers/gavel"
+	"github.com/autosched/autosched/schedulers/kueue"
 	"github.com/autosched/autosched/schedulers/lucid"
 	"github.com/autosched/autosched/schedulers/native"
 	"github.com/autosched/autosched/schedulers/optimus"
@@ -103,6 +104,9 @@ var All = []*Scheduler{
 	{Name: "gavel", Title: "rounds for the jobs furthest behind: max-min or finish-time fairness",
 		Paper: "Narayanan et al., Gavel, OSDI 2020",
 		Space: gavelSpace, New: gavel.New, Presets: gavelPresets, RecommendsDefault: true, Native: &gavel.Native},
+	{Name: "kueue", Title: "Kubernetes batch quotas: queues that borrow in cohorts, with preemption",
+		Space: kueueSpace, New: kueue.New, Presets: kueuePresets, RecommendsDefault: true, Members: kueue.Members,
+		SiteParam: kueue.SiteParam},
 	{Name: "lucid", Title: "profile briefly, then shortest estimated job first, light jobs sharing GPUs",
 		Paper: "Hu et al., Lucid, ASPLOS 2023",
 		Space: lucidSpace, New: lucid.New, Presets: lucidPresets, Native: &lucid.Native},

@@ -14,6 +14,7 @@ import (
 
 // together are settings that others need.
 var together = map[string][]string{"chronus": {"slo_share=0.5"},
+	"kueue": {"preemption.reclaimWithinCohort=LowerPriority"},
 	"lucid": {"share_limit=4", "share_when=always", "profiler_nodes=0"},
 	"slurm": {"SchedulerParameters.bf_min_age_reserve=21600", "SchedulerParameters.bf_interval=300",
 		"PriorityWeightTRES.gpu=1000000"}}
@@ -90,7 +91,7 @@ func settled(t *testing.T, s *schedulers.Scheduler, config space.Config, load in
 		}
 		if i%5 == 0 {
 			j.Deadline = j.Submit + 3*j.Duration
-			j.Requested = workload.Request{QOS: "high"}.Shared()
+			j.Requested = workload.Request{QOS: "high", Priority: 10}.Shared()
 		}
 		jobs = append(jobs, j)
 	}

@@ -117,6 +117,8 @@ func parse(t *testing.T, input string) *example {
 					j.Model = value
 				case "tenant":
 					j.Tenant = value
+				case "priority":
+					j.Requested = workload.Request{Priority: int64(number(value))}.Shared()
 				case "deadline":
 					j.Deadline = Seconds(number(value))
 				default:
