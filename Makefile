@@ -238,7 +238,7 @@ race: export RAPID_CHECKS ?= 30
 race: ## Run the tests under the race detector (needs gcc).
 	@if command -v gcc >/dev/null 2>&1; then \
 		set -ex; $(GO) test -race -short -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(RACE_PACKAGES); \
-		$(if $(filter file,$(origin RACE_PACKAGES)),$(GO) -C adapter/kubernetes test -race -short -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...;) \
+		$(if $(filter file,$(origin RACE_PACKAGES)),$(GO) -C adapter/kubernetes test -race -short -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) -skip '^TestLive' ./...;) \
 	elif [ -n "$(CI)" ]; then \
 		echo "race: gcc is missing"; exit 1; \
 	else \

@@ -3,6 +3,7 @@ package rig
 import (
 	"bytes"
 	"cmp"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,14 @@ func TestJobs(t *testing.T) {
 	const line = "\nj0,1,10,2,8,7.950,0.731,3.000,10.960,1,1.000-2.000 3.000-10.960\n"
 	if !strings.HasSuffix(text.String(), line) {
 		t.Errorf("rows:\n%s", &text)
+	}
+	back, err := ReadRows(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row.At = 0 // is not in a row
+	if len(back) != 1 || !reflect.DeepEqual(back[0], row) {
+		t.Errorf("read back: %+v", back)
 	}
 	if row.Wait() != 2279*time.Millisecond {
 		t.Errorf("the job waited %v", row.Wait())
@@ -59,6 +68,29 @@ func TestJitter(t *testing.T) {
 	for _, j := range moved {
 		if was := jobs[j.Name[0]-'A'].At; (j.At - was).Abs() > 2*time.Second {
 			t.Errorf("job %s: %v instead of %v", j.Name, j.At, was)
+		}
+	}
+}
+
+func TestClasses(t *testing.T) {
+	row := func(queue string, gpus int, wait time.Duration, stays int) Row {
+		r := Row{Job: Job{Queue: queue, Pods: 1, GPUs: gpus, Run: time.Second}}
+		for range stays {
+			r.Stays = append(r.Stays, Stay{End: wait + r.Run})
+		}
+		return r
+	}
+	got := Classes([]Row{row("b", 1, 2*time.Second, 1), row("a", 8, 6*time.Second, 3), row("a", 4, 4*time.Second, 1)})
+	want := []Class{{"a", 2, 2, 5 * time.Second, 6 * time.Second, 6 * time.Second},
+		{"all", 3, 2, 4 * time.Second, 6 * time.Second, 5 * time.Second},
+		{"b", 1, 0, 2 * time.Second, 2 * time.Second, 3 * time.Second},
+		{"below 8 GPUs", 2, 0, 3 * time.Second, 4 * time.Second, 4 * time.Second},
+		{"from 8 GPUs", 1, 2, 6 * time.Second, 6 * time.Second, 7 * time.Second}}
+	for i := range want {
+		if i >= len(got) || (got[i].Wait-want[i].Wait).Abs() > time.Microsecond ||
+			(got[i].JCT-want[i].JCT).Abs() > time.Microsecond || got[i].P95 != want[i].P95 ||
+			got[i].Name != want[i].Name || got[i].Jobs != want[i].Jobs || got[i].Evicted != want[i].Evicted {
+			t.Fatalf("classes %+v, want %+v", got, want)
 		}
 	}
 }

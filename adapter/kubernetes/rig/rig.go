@@ -52,7 +52,7 @@ tiers:
   - name: binpack
 `
 
-// users are those of the API server, by group, each with a token. Readers and tuners have no rights of their own.
+// users of the API server have a group and a token. Readers and tuners have no rights of their own.
 var users = map[string]string{"admin": "system:masters", "gitops": "system:masters", "person": "system:masters",
 	"reader": "readers", "tuner": "tuners"}
 

@@ -33,6 +33,7 @@ const usage = `rig COMMAND [FLAGS]
   up      run a control plane until a signal ends it
   drive   submit jobs to a control plane that runs, and write a row for each
   record  run a control plane, submit jobs, write a row for each, and end it
+  sum     print the means of such rows, of the files together
 
 rig COMMAND --help lists the flags`
 
@@ -42,6 +43,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	fs := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	c := command{fs: fs}
+	if args[0] == "sum" {
+		return sum(args[1:])
+	}
 	if args[0] == "build" {
 		return errors.Join(fs.Parse(args[1:]), rig.Build(ctx, os.Stderr))
 	}
@@ -173,4 +177,26 @@ func write(file string, text []byte) error {
 		return err
 	}
 	return os.WriteFile(file, text, 0o644)
+}
+
+func sum(files []string) error {
+	var rows []rig.Row
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		more, err := rig.ReadRows(f)
+		f.Close()
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		rows = append(rows, more...)
+	}
+	fmt.Printf("%-14s %5s %8s %8s %8s %8s\n", "", "jobs", "wait s", "p95 s", "JCT s", "evicted")
+	for _, c := range rig.Classes(rows) {
+		fmt.Printf("%-14s %5d %8.2f %8.2f %8.2f %8d\n", c.Name, c.Jobs, c.Wait.Seconds(), c.P95.Seconds(),
+			c.JCT.Seconds(), c.Evicted)
+	}
+	return nil
 }
