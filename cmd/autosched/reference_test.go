@@ -1,29 +1,22 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/autosched/autosched/internal/cli/clitest"
 	"github.com/autosched/autosched/internal/testshared"
 )
-
-// shared is the number of commands from which on a flag is described once for all of them.
-const shared = 5
 
 // TestReference: docs/reference/cli.md has every command with its flags.
 func TestReference(t *testing.T) {
 	testshared.Full(t)
 	t.Setenv("SLURM_CONF", "") // the default of a flag
 	path := filepath.Join(testshared.Root(t), "docs", "reference", "cli.md")
-	want := reference(clitest.NewRoot())
+	want := clitest.Reference(clitest.NewRoot(), "# Commands\n\nGenerated from the program by `go test ./cmd/autosched -run "+
+		"TestReference -update`: edit the help texts.\n`autosched COMMAND --help` has the same with examples, `--help-all` "+
+		"all flags. Flags of many commands are\n[described once](#flags-of-many-commands).\n")
 	if *clitest.Update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -33,81 +26,4 @@ func TestReference(t *testing.T) {
 		t.Errorf("%v: docs/reference/cli.md is out of date: 'go test ./cmd/autosched -run TestReference -update' writes it",
 			err)
 	}
-}
-
-// flagRow is a row of a table: a flag with its default and its meaning.
-func flagRow(f *pflag.Flag) string {
-	name, usage := pflag.UnquoteUsage(f)
-	text := "--" + f.Name
-	if f.Shorthand != "" {
-		text = "-" + f.Shorthand + ", " + text
-	}
-	if name != "" {
-		text += " " + name
-	}
-	value := f.DefValue
-	if value == "" || value == "[]" || value == "false" || value == "0" || value == "0s" || strings.Contains(usage, "(default") {
-		value = ""
-	} else {
-		value = " (default " + value + ")"
-	}
-	escape := strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`, "\n", " ")
-	return fmt.Sprintf("| `%s` | %s%s |\n", text, escape.Replace(usage), escape.Replace(value))
-}
-
-// reference is the page of all commands below a root.
-func reference(root *cobra.Command) string {
-	uses := map[string]int{} // by row
-	flagsOf := func(cmd *cobra.Command, f func(*pflag.Flag)) {
-		visit := func(x *pflag.Flag) {
-			if !x.Hidden && x.Name != "help" && x.Name != "help-all" {
-				f(x)
-			}
-		}
-		cmd.LocalFlags().VisitAll(visit)
-		cmd.InheritedFlags().VisitAll(visit)
-	}
-	var commands []*cobra.Command
-	clitest.VisitCommands(root, func(cmd *cobra.Command) {
-		if !cmd.HasSubCommands() && !cmd.Hidden && !strings.Contains(cmd.CommandPath(), " completion") && cmd.Name() != "help" {
-			commands = append(commands, cmd)
-			flagsOf(cmd, func(f *pflag.Flag) { uses[flagRow(f)]++ })
-		}
-	})
-	slices.SortFunc(commands, func(a, b *cobra.Command) int {
-		return strings.Compare(a.CommandPath(), b.CommandPath())
-	})
-	var out strings.Builder
-	fmt.Fprint(&out, "# Commands\n\nGenerated from the program by `go test ./cmd/autosched -run TestReference -update`: edit the "+
-		"help texts.\n`autosched COMMAND --help` has the same with examples, `--help-all` all flags. Flags of many commands "+
-		"are\n[described once](#flags-of-many-commands).\n")
-	const head = "\n| flag | meaning |\n| --- | --- |\n"
-	for _, cmd := range commands {
-		fmt.Fprintf(&out, "\n## %s\n\n%s: `%s`\n", cmd.CommandPath(), cmd.Short, cmd.UseLine())
-		var own, others []string
-		flagsOf(cmd, func(f *pflag.Flag) {
-			if row := flagRow(f); uses[row] >= shared {
-				others = append(others, "`--"+f.Name+"`")
-			} else {
-				own = append(own, row)
-			}
-		})
-		if len(own) > 0 {
-			out.WriteString(head + strings.Join(own, ""))
-		}
-		if len(others) > 0 {
-			fmt.Fprintf(&out, "\nAs in other commands: %s.\n", strings.Join(others, ", "))
-		}
-	}
-	fmt.Fprint(&out, "\n## Flags of many commands\n"+head)
-	for _, row := range slices.Sorted(func(yield func(string) bool) {
-		for row, n := range uses {
-			if n >= shared && !yield(row) {
-				return
-			}
-		}
-	}) {
-		out.WriteString(row)
-	}
-	return out.String()
 }

@@ -157,7 +157,7 @@ func (o *adapterFileOptions) run(ctx context.Context, notes io.Writer) error {
 		defer conn.Close()
 	}
 	if form == "" {
-		s, err := awaitScheduler(ctx, pb.NewTuningServiceClient(conn), o.scheduler, log)
+		s, err := cli.AwaitScheduler(ctx, pb.NewTuningServiceClient(conn), o.scheduler, log)
 		if err != nil {
 			return cli.PlainError(o.connect.Server, err)
 		}
@@ -169,7 +169,7 @@ func (o *adapterFileOptions) run(ctx context.Context, notes io.Writer) error {
 		return fmt.Errorf("--%w", err)
 	}
 	defer driver.Close()
-	applied := logApplied(log, "file", o.driver.Path)
+	applied := cli.LogApplied(log, "file", o.driver.Path)
 	if conn == nil {
 		return o.serve(ctx, &filedriver.Agent{Driver: driver, Applied: applied}, log)
 	}
@@ -182,17 +182,6 @@ func (o *adapterFileOptions) run(ctx context.Context, notes io.Writer) error {
 		return nil // interrupted: that is how it ends
 	}
 	return cli.PlainError(o.connect.Server, err)
-}
-
-// logApplied logs results of applications, with more about those that are in force.
-func logApplied(log *slog.Logger, more ...any) func(*pb.Configuration, error) {
-	return func(c *pb.Configuration, err error) {
-		if err != nil {
-			log.Warn("not applied", "revision", c.GetRevision(), "error", err)
-			return
-		}
-		log.Info("in force", slices.Concat([]any{"revision", c.GetRevision()}, more)...)
-	}
 }
 
 // serve has the service call the adapter until the context ends.

@@ -13,11 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/autosched/autosched/adapter"
 	"github.com/autosched/autosched/adapter/slurm"
@@ -177,7 +173,7 @@ func (o *slurmRunOptions) run(ctx context.Context, notes io.Writer) error {
 	}
 	defer conn.Close()
 	tuning := pb.NewTuningServiceClient(conn)
-	registered, err := awaitScheduler(ctx, tuning, o.scheduler, log)
+	registered, err := cli.AwaitScheduler(ctx, tuning, o.scheduler, log)
 	if err != nil {
 		return cli.PlainError(o.connect.Server, err)
 	}
@@ -190,10 +186,12 @@ func (o *slurmRunOptions) run(ctx context.Context, notes io.Writer) error {
 	if o.mode == "observe" {
 		session.InForce = func(ctx context.Context) (space.Values, error) { return commands.InForce(ctx, site.Tuned) }
 	} else {
-		if err := o.closed(ctx); err != nil {
-			return err
+		if !o.anonymous {
+			if err := o.connect.RefuseOpen(ctx, o.scheduler); err != nil {
+				return err
+			}
 		}
-		if err := o.setMode(ctx, tuning, registered); err != nil {
+		if err := cli.SetMode(ctx, tuning, registered, o.mode); err != nil {
 			return cli.PlainError(o.connect.Server, err)
 		}
 		driver, err := slurm.AwaitOpen(ctx, site, warn)
@@ -201,7 +199,7 @@ func (o *slurmRunOptions) run(ctx context.Context, notes io.Writer) error {
 			return err
 		}
 		defer driver.Close()
-		session.Driver, session.Applied = driver, logApplied(log)
+		session.Driver, session.Applied = driver, cli.LogApplied(log)
 	}
 	poller := &slurm.Poller{Commands: commands, Dir: site.Dir, Interval: o.interval,
 		History: o.history, KeepProgress: o.resume, Notify: warn}
@@ -215,70 +213,6 @@ func (o *slurmRunOptions) run(ctx context.Context, notes io.Writer) error {
 		return nil // interrupted: that is how it ends
 	}
 	return cli.PlainError(o.connect.Server, err)
-}
-
-// closed is an error if the service answers anonymous callers: then every account that reaches it sets the cluster's
-// priorities by the rights of the adapter.
-func (o *slurmRunOptions) closed(ctx context.Context) error {
-	if o.anonymous {
-		return nil
-	}
-	conn, err := (&cli.ConnectFlags{Server: o.connect.Server, CA: o.connect.CA}).Dial()
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	_, err = pb.NewTuningServiceClient(conn).GetScheduler(ctx,
-		&pb.GetSchedulerRequest{Name: "schedulers/" + o.scheduler})
-	switch status.Code(err) {
-	case codes.OK, codes.NotFound:
-		return fmt.Errorf("%s does not ask who calls: every account that reaches it would set this cluster's priorities: start "+
-			"it with --roles ('autosched admin certs DIR --id %s' makes the files), or give --allow-anonymous",
-			o.connect.Server, o.scheduler)
-	}
-	return nil
-}
-
-// setMode has the service treat the scheduler as --mode says.
-func (o *slurmRunOptions) setMode(ctx context.Context, tuning pb.TuningServiceClient, s *pb.Scheduler) error {
-	mode, err := cli.ParseMode(o.mode)
-	if err != nil || s.GetSpec().GetMode() == mode {
-		return err
-	}
-	_, err = tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
-		Scheduler:  &pb.Scheduler{Name: s.GetName(), Spec: &pb.SchedulerSpec{Mode: mode}},
-		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.mode"}}})
-	if status.Code(err) == codes.PermissionDenied {
-		return fmt.Errorf("an operator has to set the mode: autosched scheduler update %s --mode %s: %w", o.scheduler,
-			o.mode, err)
-	}
-	return err
-}
-
-// awaitScheduler waits until a scheduler is registered, and returns it.
-func awaitScheduler(ctx context.Context, tuning pb.TuningServiceClient, id string, log *slog.Logger) (*pb.Scheduler,
-	error) {
-	for waiting := false; ; waiting = true {
-		s, err := tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: "schedulers/" + id},
-			grpc.WaitForReady(waiting))
-		switch status.Code(err) {
-		case codes.OK:
-			return s, nil
-		case codes.NotFound, codes.Unavailable, codes.ResourceExhausted:
-		default:
-			return nil, err
-		}
-		if !waiting {
-			log.Info("waiting for the scheduler", "scheduler", id, "reason", cli.TransportReason(err))
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(time.Second):
-		}
-	}
 }
 
 // applied is the result of slurm apply and slurm rollback.

@@ -90,7 +90,7 @@ func completions() map[string]cli.Completion {
 		"slurm run mode":        cli.OneOf("observe", "recommend", "auto"),
 		"slurm allow-qos":       cli.OneOf("own", "shared"),
 		"serve log-format":      cli.OneOf("text", "json"),
-		"serve log-level":       cli.OneOf(serve.LogLevels...),
+		"serve log-level":       cli.OneOf(cli.LogLevels...),
 		"compare schedulers":    cli.ListOf(schedulers.Names()...),
 		"compare row":           decide.CompleteRow,
 		"forecast eval methods": cli.ListOf(append(forecast.ForecastNames(), "all")...),

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/url"
@@ -50,8 +49,7 @@ type serveOptions struct {
 	roundLimit time.Duration
 	pollAfter  time.Duration
 	drain      time.Duration
-	logFormat  string
-	logLevel   string
+	log        cli.LogFlags
 	traces     traceFlags
 	protect    cli.ProtectFlags
 	access     cli.ServeAccess
@@ -121,7 +119,7 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.settings.Run(cmd, func() error { return o.named(o.check()) },
 				func() error { return o.named(o.read()) },
-				func() error { return o.run(cmd.Context(), o.logger(cmd.ErrOrStderr())) })
+				func() error { return o.run(cmd.Context(), o.log.Logger(cmd.ErrOrStderr())) })
 		},
 	}
 	fl := cmd.Flags()
@@ -145,8 +143,7 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 	fl.DurationVar(&o.retainAudit, "retain-audit", 0, "time after which records of the audit log are dropped; 0 keeps all")
 	fl.DurationVar(&o.pollAfter, "poll-after", 30*time.Second, "delay between polls that schedulers are asked for")
 	fl.DurationVar(&o.drain, "drain", 10*time.Second, "how long calls under way may take when the service stops")
-	fl.StringVar(&o.logFormat, "log-format", "text", "text or json, of the log on standard error")
-	fl.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error: the least that is logged")
+	o.log.Add(cmd)
 	fl.StringVar(&o.agents, "agents", "",
 		"YAML file of schedulers to call, which implement SchedulerAgent: their addresses (docs/clients.md)")
 	fl.StringVar(&o.evaluators, "evaluators", "",
@@ -169,26 +166,6 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 		fl.IntVar(l.of(&o.limits), l.name, *l.of(&o.limits), l.usage+"; 0: no limit")
 	}
 	return cmd, &o
-}
-
-// LogLevels are the levels of the log.
-var LogLevels = []string{"debug", "info", "warn", "error"}
-
-// logger writes a line or a JSON object for each record, with the request's id and caller.
-func (o *serveOptions) logger(out io.Writer) *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(o.logLevel)) // check has found it in LogLevels
-	options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Value.Kind() == slog.KindDuration { // JSON would have nanoseconds
-			a.Value = slog.StringValue(a.Value.Duration().String())
-		}
-		return a
-	}}
-	var handler slog.Handler = slog.NewTextHandler(out, options)
-	if o.logFormat == "json" {
-		handler = slog.NewJSONHandler(out, options)
-	}
-	return slog.New(access.LogHandler(handler))
 }
 
 type limitFlag struct {
@@ -263,15 +240,14 @@ func (o *serveOptions) check() error {
 		return cli.Usage(fmt.Errorf("--findings-price: %g is not from 0 to 1e9", o.findingsPrice))
 	case o.drain <= 0:
 		return cli.Usage(fmt.Errorf("--drain: %v is not positive", o.drain))
-	case o.logFormat != "text" && o.logFormat != "json":
-		return cli.Usage(fmt.Errorf("--log-format: %q is neither text nor json", o.logFormat))
-	case !slices.Contains(LogLevels, o.logLevel):
-		return cli.Usage(fmt.Errorf("--log-level: %q is not debug, info, warn or error", o.logLevel))
 	}
 	if err := kept.CheckURL(o.webhook); o.webhook != "" && err != nil {
 		return cli.Usage(fmt.Errorf("--findings-webhook: %w", err))
 	}
 	if _, err := o.protect.Protection(); err != nil {
+		return err
+	}
+	if err := o.log.Check(); err != nil {
 		return err
 	}
 	if err := o.traces.check(); err != nil {
