@@ -23,19 +23,23 @@ import (
 // configurations are the default, the presets and some random ones; fewer than none leaves the presets out.
 func configurations(s *schedulers.Scheduler, random int) []space.Config {
 	out := []space.Config{s.Space.Default()}
-	if random < 0 {
-		return out
-	}
-	for _, p := range s.Presets {
-		out = append(out, p.Config)
+	if random >= 0 {
+		for _, p := range s.Presets {
+			out = append(out, p.Config)
+		}
 	}
 	draw := rand.New(rand.NewPCG(1, uint64(len(s.Name))))
-	for range random {
+	for range max(0, random) {
 		x := make([]float64, len(s.Space.Encode(s.Space.Default())))
 		for i := range x {
 			x[i] = draw.Float64()
 		}
 		out = append(out, s.Space.Decode(x))
+	}
+	if s.Name == "volcano" { // which waiting jobs are let in is not observed
+		for i := range out {
+			out[i], _ = s.Space.Project(out[i].With("actions", space.Text("allocate,backfill")).Values())
+		}
 	}
 	return out
 }

@@ -67,6 +67,18 @@ var effects = map[string]string{
 	"pooling/weights": "declared divides borrowed GPUs by the weights of virtual clusters, quota by their " +
 		"quotas, even equally.",
 
+	"actions": "enqueue,allocate,backfill lets jobs in by overcommit-factor, allocate,backfill all of them: " +
+		"small jobs pass wide ones more.",
+	"overcommit-factor": "Larger, more jobs are let in beside wide ones that wait for a place: fewer GPUs idle.",
+	"binpack.weight": "Larger, pods go to nodes in use, so that others stay empty for wide jobs; jobs share " +
+		"their nodes with more others.",
+	"binpack.resources.gpu": "Larger, GPUs count more in which nodes are in use; off, they do not count.",
+	"leastrequested.weight": "Larger, pods spread over nodes; wide jobs wait longer for an empty one.",
+	"mostrequested.weight":  "Larger, pods go to nodes in use, so that others stay empty for wide jobs.",
+	"sla-waiting-time":      "Larger, jobs wait longer until they are let in whatever the room.",
+	"plugins": "sla,priority starts jobs of a queue in order of submission, priority,sla those of high " +
+		"priority first.",
+
 	"PriorityWeightAge": "Larger, jobs start more in order of waiting: none waits without end, and small " +
 		"jobs pass wide ones less.",
 	"PriorityWeightFairshare": "Larger, users and accounts that used little lately come first; heavy users " +

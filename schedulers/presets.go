@@ -12,6 +12,7 @@ import (
 	"github.com/autosched/autosched/schedulers/pooling"
 	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/themis"
+	"github.com/autosched/autosched/schedulers/volcano"
 	"github.com/autosched/autosched/space"
 )
 
@@ -30,6 +31,7 @@ var (
 	poolingSpace = must(space.New(pooling.Space(), nil))
 	slurmSpace   = must(space.New(slurm.Space(), slurm.Rules()))
 	themisSpace  = must(space.New(themis.Space(), nil))
+	volcanoSpace = must(space.New(volcano.Space(), volcano.Rules()))
 
 	astraeaPresets = []Preset{preset(astraeaSpace, "short-leases", "lease_term=600", "queues=20")}
 	chronusPresets = []Preset{
@@ -91,6 +93,13 @@ var (
 		preset(themisSpace, "longest-leases", "lease_term=3h"),
 		preset(themisSpace, "long-leases", "lease_term=40m"),
 	}
+	// Small jobs on nodes in use leave others empty for wide ones; more jobs let in leave fewer GPUs idle.
+	volcanoPresets = []Preset{
+		preset(volcanoSpace, "pack-overcommit", append(volcanoPack, "overcommit-factor=3")...),
+		preset(volcanoSpace, "pack", volcanoPack...),
+		preset(volcanoSpace, "overcommit", "overcommit-factor=3"),
+	}
+	volcanoPack = []string{"binpack.weight=10", "binpack.resources.gpu=10", "leastrequested.weight=0"}
 )
 
 // preset is the default but for a few parameters, as name=value.

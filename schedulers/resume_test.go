@@ -327,6 +327,12 @@ func interruptible(t *rapid.T, c trial, models *simulator.Models) trial {
 	if c.opts.Placement == simulator.Count && uncounted[c.scheduler.Name] != "" {
 		c.opts.Placement = simulator.ConsolidateFewest
 	}
+	if c.scheduler.Name == "volcano" { // which waiting jobs are let in is not reported
+		var err error
+		if c.config, err = c.scheduler.Space.Parse(c.config, []string{"actions=allocate,backfill"}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if _, shares := c.scheduler.New(c.config).(simulator.Sharer); shares {
 		// Full speed together, so that progress is a whole number of nanoseconds.
 		c.opts.Models.Pair = func(a, b int) (float64, float64) { return 1, 1 }

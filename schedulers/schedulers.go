@@ -27,6 +27,7 @@ import (
 	"github.com/autosched/autosched/schedulers/srtf"
 	"github.com/autosched/autosched/schedulers/themis"
 	"github.com/autosched/autosched/schedulers/tiresias"
+	"github.com/autosched/autosched/schedulers/volcano"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 )
@@ -130,6 +131,9 @@ var All = []*Scheduler{
 	{Name: "tiresias", Title: "least attained service in discrete queues", Paper: "Gu et al., Tiresias, NSDI 2019",
 		Space: tiresiasSpace, New: tiresias.New, Presets: tiresiasPresets(),
 		Native: &tiresias.Native},
+	{Name: "volcano", Title: "Volcano's sessions: queues by their shares, gangs on nodes by weights",
+		Space: volcanoSpace, New: volcano.New, Presets: volcanoPresets, Members: volcano.Members,
+		SiteParam: volcano.SiteParam},
 }
 
 var tiresiasSpace = must(space.New(tiresias.Space(), tiresias.Rules()))

@@ -17,7 +17,8 @@ var together = map[string][]string{"chronus": {"slo_share=0.5"},
 	"kueue": {"preemption.reclaimWithinCohort=LowerPriority"},
 	"lucid": {"share_limit=4", "share_when=always", "profiler_nodes=0"},
 	"slurm": {"SchedulerParameters.bf_min_age_reserve=21600", "SchedulerParameters.bf_interval=300",
-		"PriorityWeightTRES.gpu=1000000"}}
+		"PriorityWeightTRES.gpu=1000000"},
+	"volcano": {"sla-waiting-time=600"}}
 
 // TestEverySettingMatters: every parameter of a scheduler has an effect. On
 // some workload, from the default or a preset, some value of it changes the
