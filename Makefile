@@ -90,7 +90,7 @@ ifeq ($(TEST_PACKAGES),./...)
 endif
 
 .PHONY: check
-check: format vet staticcheck generated test race nvml python demo ## Run everything that a change must pass.
+check: format vet staticcheck generated pages test race nvml python demo ## Run everything that a change must pass.
 
 .PHONY: long
 long: export RAPID_CHECKS ?= 200
@@ -158,6 +158,27 @@ prometheus: ## Build Prometheus into out/prometheus, and run the test that fetch
 	cd $(PROMETHEUS_DIR) && $(GO) get $(PROMETHEUS)/cmd/prometheus@v0.316.0 && \
 		$(GO) build -mod=mod -tags remove_all_sd -o . $(PROMETHEUS)/cmd/prometheus $(PROMETHEUS)/cmd/promtool
 	AUTOSCHED_PROMETHEUS=$(PROMETHEUS_DIR) $(GO) test -count=1 $(TEST_FLAGS) -run '^TestRealPrometheus$$' ./cmd/autosched/internal/traces
+
+# The dashboard's pages, of TypeScript. npm installs into web/node_modules what package-lock.json names.
+web/node_modules/.package-lock.json: web/package-lock.json
+	cd web && npm ci --no-audit --no-fund --loglevel=error && touch node_modules/.package-lock.json
+
+.PHONY: web
+web: web/node_modules/.package-lock.json ## Check the dashboard's pages, and bundle them into web/dist (needs npm).
+	cd web && npx tsc -p . && node build.mjs
+
+.PHONY: pages
+pages: ## Check that web/dist is up to date (needs npm).
+	@if command -v npm >/dev/null 2>&1; then \
+		set -e; old=$$(mktemp -d); trap 'rm -rf "$$old"' EXIT; \
+		cp -R web/dist "$$old/"; $(MAKE) --no-print-directory web; \
+		diff -rq "$$old/dist" web/dist || { \
+			echo "pages: web/dist was out of date and is written anew; commit it"; exit 1; }; \
+	elif [ -n "$(CI)" ]; then \
+		echo "pages: npm is missing"; exit 1; \
+	else \
+		echo "pages: SKIPPED, there is no npm"; \
+	fi
 
 .PHONY: python-stubs
 python-stubs: ## Generate the Python code of the gRPC services into out/python (needs protobuf-compiler, libprotobuf-dev, protobuf-compiler-grpc).

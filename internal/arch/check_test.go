@@ -84,6 +84,9 @@ var layers = []layer{
 	// A site is described for simulations, by the commands of a Slurm cluster.
 	{"adapter/slurm/site", 6, []string{"adapter/slurm", "internal/slurmtext", "replay", "schedulers", "space", "workload",
 		"internal/atomicfile"}},
+	// Pages that call the API from a browser, and their tests, a Go module of its own.
+	{"web/browser", 7, nil},
+	{"web", 6, []string{"internal/chart"}},
 	// The adapter of Kubernetes, a Go module of its own: nothing else imports it.
 	{"adapter/kubernetes", 7, []string{"adapter", "api/autosched/v1", "api/convert", "client", "schedulers", "space",
 		"workload", "internal"}},
@@ -258,9 +261,9 @@ func check(repo fs.FS) (*checker, error) {
 	return c, nil
 }
 
-// skipDir reports whether a directory holds no source: .git, and make's outputs.
+// skipDir reports whether a directory holds no source: .git, make's outputs, and npm's packages.
 func skipDir(p string) bool {
-	return slices.Contains([]string{".git", ".tools", "bin", "out"}, p)
+	return slices.Contains([]string{".git", ".tools", "bin", "out", "web/node_modules"}, p)
 }
 
 type pkg struct {

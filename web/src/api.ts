@@ -1,0 +1,294 @@
+// The API as JSON: the messages of api/autosched/v1 as protojson writes them. Fields may be absent where they have
+// their zero value, and 64-bit numbers are texts.
+
+export type Value = null | boolean | number | string | Value[] | { [k: string]: Value };
+export type Values = Record<string, Value>;
+export type Time = string; // RFC 3339
+
+export interface ParameterSpec {
+  parameterId: string;
+  defaultValue?: Value;
+  unit?: string;
+  description?: string;
+  specialValues?: { value?: number; displayName?: string }[];
+  durationValueSpec?: object;
+  arraySpec?: { durationValueSpec?: object };
+}
+
+export interface Incident {
+  schedulerTime?: Time;
+  worseRevision?: string;
+  goodRevision?: string;
+  reason?: string;
+}
+
+export interface ReportedMetric {
+  metricId: string;
+  configurationRevision?: string;
+  mean?: number;
+  meanLow?: number;
+  meanHigh?: number;
+  intervalCount?: number;
+  startTime?: Time;
+  endTime?: Time;
+  previous?: ReportedMetric;
+}
+
+export interface Scheduler {
+  name: string;
+  displayName?: string;
+  state?: string;
+  currentConfiguration?: string;
+  spec: {
+    mode?: string;
+    schedulerType?: string;
+    objective?: { metricId?: string; goal?: string };
+    cluster?: { nodes?: number; gpusPerNode?: number };
+    rollout?: { updateInterval?: string; guard?: number; adoption?: string };
+    parameters?: ParameterSpec[];
+  };
+  freeze?: { reason?: string; actor?: string; createTime?: Time; expireTime?: Time };
+  pin?: { configuration?: string; reason?: string; actor?: string; createTime?: Time; expireTime?: Time };
+  pause?: { reason?: string; actor?: string; createTime?: Time };
+  status?: {
+    eventTime?: Time;
+    eventCount?: string;
+    lastDecision?: string;
+    lastError?: string;
+    fidelity?: string;
+    watching?: string;
+    lastIncident?: Incident;
+    hold?: string;
+    deciding?: boolean;
+    proposedConfiguration?: string;
+    degraded?: string;
+    instances?: Instance[];
+    reportedMetrics?: ReportedMetric[];
+  };
+}
+
+export interface Instance {
+  instanceId?: string;
+  condition?: string;
+  reason?: string;
+  desiredRevision?: string;
+  reportedRevision?: string;
+  appliedTime?: Time;
+  reportTime?: Time;
+}
+
+export interface Configuration {
+  name: string;
+  revision: string;
+  state?: string;
+  origin?: string;
+  parameters?: Values;
+  etag?: string;
+  createTime?: Time;
+  updateTime?: Time;
+  reason?: string;
+  evidence?: {
+    schedulerTime?: Time;
+    controllableRatio?: number;
+    ratioLow?: number;
+    ratioHigh?: number;
+    incumbentRevision?: string;
+    search?: string;
+    searchReason?: string;
+    fidelity?: string;
+    roundName?: string;
+    trialName?: string;
+    energy?: EnergyUse;
+    incumbentEnergy?: EnergyUse;
+  };
+  acknowledgement?: { state?: string; error?: string; appliedTime?: Time };
+  incident?: Incident;
+  review?: { approved?: boolean; actor?: string; reason?: string; createTime?: Time };
+  reportedMetrics?: ReportedMetric[];
+}
+
+export interface EnergyUse {
+  [k: string]: number | undefined;
+}
+
+export interface Candidate {
+  origin?: string;
+  parameters?: Values;
+  controllableRatio?: number;
+  objectives?: number[];
+  error?: string;
+  outcome?: string;
+}
+
+export interface Round {
+  name: string;
+  schedulerTime?: Time;
+  createTime?: Time;
+  duration?: string;
+  urgent?: boolean;
+  outcome?: string;
+  revision?: string;
+  error?: string;
+  incumbentRevision?: string;
+  adopt?: boolean;
+  reason?: string;
+  controllableRatio?: number;
+  predictedObjectives?: number[];
+  incumbentObjectives?: number[];
+  search?: string;
+  searchReason?: string;
+  candidates?: Candidate[];
+}
+
+export interface Outlook {
+  parameters?: Values;
+  objectives?: number[];
+  objective?: number;
+  metrics?: Record<string, number>;
+}
+
+export interface Explanation {
+  summary?: string;
+  round?: string;
+  from?: Outlook;
+  to?: Outlook;
+  controllableRatio?: number;
+  ratioLow?: number;
+  ratioHigh?: number;
+  parameterContributions?: {
+    parameterId: string;
+    from?: Value;
+    to?: Value;
+    deltaObjective?: number;
+    deltaMetrics?: Record<string, number>;
+  }[];
+  limits?: string[];
+}
+
+export interface Mark {
+  actor?: string;
+  createTime?: Time;
+  reason?: string;
+  untilTime?: Time;
+}
+
+export interface Finding {
+  name: string;
+  rule: string;
+  entityKind?: string;
+  entity?: string;
+  state?: string;
+  beginTime?: Time;
+  openTime?: Time;
+  closeTime?: Time;
+  confidence?: number;
+  wastedGpuHours?: number;
+  affected?: string[];
+  evidence?: { what?: string; value?: number; threshold?: number; unit?: string }[];
+  action?: string;
+  words?: string;
+  acknowledged?: Mark;
+  snoozed?: Mark;
+  falsePositive?: Mark;
+}
+
+export interface RuleSummary {
+  rule: string;
+  totalCount?: string;
+  openCount?: string;
+  precision?: number;
+  wastedGpuHours?: number;
+}
+
+export interface AuditRecord {
+  sequence: string;
+  createTime?: Time;
+  actor?: string;
+  verb?: string;
+  resource?: string;
+  revisionBefore?: string;
+  revisionAfter?: string;
+  reason?: string;
+  fields?: { name?: string; before?: string; after?: string }[];
+}
+
+// Failure is an answer other than a success, or none.
+export class Failure extends Error {
+  constructor(readonly status: number, message: string, readonly reason = "") {
+    super(message);
+  }
+}
+
+let lost: Date | undefined;
+const listeners = new Set<() => void>();
+
+// lostSince is when calls began to fail for lack of an answer; undefined while the service answers.
+export const lostSince = () => lost;
+
+// onConnection calls f whenever lostSince changes, until the returned function is called.
+export function onConnection(f: () => void): () => void {
+  listeners.add(f);
+  return () => listeners.delete(f);
+}
+
+function connected(ok: boolean) {
+  if (ok === !lost) return;
+  lost = ok ? undefined : new Date();
+  listeners.forEach((f) => f());
+}
+
+// call calls a method of the API. reason goes to the audit log.
+export async function call<T>(method: string, path: string, body?: object, reason = ""): Promise<T> {
+  const headers: Record<string, string> = { Accept: "application/json" };
+  if (body) headers["Content-Type"] = "application/json";
+  if (reason) headers["Grpc-Metadata-Autosched-Reason-Bin"] = base64(reason);
+  let answer: Response;
+  try {
+    answer = await fetch(path, {
+      method, headers, body: body && JSON.stringify(body), credentials: "same-origin", redirect: "error",
+    });
+  } catch {
+    connected(false);
+    throw new Failure(0, "the service does not answer");
+  }
+  connected(answer.status < 502 || answer.status > 504);
+  const text = await answer.text();
+  let json: { error?: { message?: string; details?: { reason?: string }[] } } = {};
+  try {
+    json = text ? JSON.parse(text) : {};
+  } catch {
+    // not of the API: a proxy's page
+  }
+  if (!answer.ok) {
+    throw new Failure(answer.status, json.error?.message || answer.statusText || `HTTP ${answer.status}`,
+      json.error?.details?.find((d) => d.reason)?.reason);
+  }
+  return json as T;
+}
+
+export const get = <T>(path: string) => call<T>("GET", path);
+
+function base64(text: string): string {
+  return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+}
+
+// list reads all pages of a list, at most `most` items.
+export async function list<T>(path: string, field: string, most = 1000): Promise<T[]> {
+  const out: T[] = [];
+  let token = "";
+  do {
+    const query = new URLSearchParams({ pageSize: String(Math.min(most - out.length, 1000)) });
+    if (token) query.set("pageToken", token);
+    const page = await get<Record<string, unknown>>(path + (path.includes("?") ? "&" : "?") + query);
+    out.push(...((page[field] as T[] | undefined) ?? []));
+    token = (page.nextPageToken as string | undefined) ?? "";
+  } while (token && out.length < most);
+  return out;
+}
+
+// id is the last part of a resource's name.
+export const id = (name = "") => name.slice(name.lastIndexOf("/") + 1);
+
+// path is the URL of a resource in the API, with custom verbs.
+export const path = (name: string, verb = "") =>
+  "/v1/" + name.split("/").map(encodeURIComponent).join("/") + (verb && ":" + verb);

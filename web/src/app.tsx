@@ -1,0 +1,130 @@
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { call, Failure, get } from "./api";
+import type { Style } from "./format";
+import * as f from "./format";
+import { FindingsPage } from "./findings";
+import { SchedulerPage } from "./history";
+import { Overview } from "./overview";
+import { RevisionPage } from "./proposal";
+import { go, link, listSchedulers, setQuery, styleOf, useLoaded, useLost, useURL } from "./state";
+import type { Identity } from "./state";
+import { A, Fault, Verdict } from "./ui";
+
+async function identify(): Promise<Identity> {
+  const who = await get<{ name?: string; role?: string; credential?: string; methods?: string[] }>("/session");
+  const methods = new Set(who.methods);
+  return { name: who.name ?? "", role: who.role ?? "", session: who.credential === "session", may: (m) => methods.has(m) };
+}
+
+function App() {
+  const url = useURL();
+  const who = useLoaded("who", identify);
+  if (!who.data) return who.failure?.status === 401 ? <SignIn done={who.again} />
+    : <main id="main"><Fault failure={who.failure} /></main>;
+  if (who.failure?.status === 401) return <SignIn done={who.again} ended />;
+  return <Dashboard url={url} who={who.data} />;
+}
+
+function Dashboard(p: { url: URL; who: Identity }) {
+  const { url, who } = p;
+  const style = styleOf(url);
+  const schedulers = useLoaded("schedulers", listSchedulers);
+  const parts = url.pathname.split("/").filter(Boolean).map(decodeURIComponent);
+  const [kind, name = "", sub, number = ""] = parts;
+  const title = !kind ? "Overview" : kind === "findings" ? "Findings"
+    : kind !== "schedulers" || !name ? "No such page" : sub ? `Revision ${number} of ${name}` : name;
+  useEffect(() => {
+    document.title = `${title} · AutoSched`;
+  }, [title]);
+  useEffect(() => document.getElementById("main")?.focus({ preventScroll: false }), [url.pathname]);
+  return (
+    <>
+      <a class="skip" href="#main">To the content</a>
+      <nav aria-label="Pages">
+        <A class="brand" href={link("/")}>AutoSched</A>
+        <A href={link("/")} current={!kind}>Overview</A>
+        <A href={link("/findings", kind === "schedulers" && name ? { scheduler: name } : {})} current={kind === "findings"}>Findings</A>
+        {kind === "schedulers" && name && <A href={link("/schedulers/" + name)} current={!sub}>{name}</A>}
+        <Choices style={style} />
+        <span class="who">{who.name || "not identified"}{who.role && `, ${who.role}`}
+          {who.session && <button type="button" class="small" onClick={() => call("DELETE", "/session").then(() => location.reload())}>
+            Sign out</button>}</span>
+      </nav>
+      <Connection style={style} />
+      <main id="main" tabIndex={-1}>
+        <h1>{title}</h1>
+        {!kind ? <Overview schedulers={schedulers} style={style} />
+          : kind === "findings" ? <FindingsPage schedulers={schedulers} url={url} who={who} style={style} />
+          : kind === "schedulers" && sub === "configurations" ? <RevisionPage key={name + number} name={name} number={number} who={who} style={style} />
+          : kind === "schedulers" && name && !sub
+            ? <SchedulerPage key={name} name={name} round={url.searchParams.get("round") ?? ""} style={style} />
+          : <Verdict tone="bad" title="There is no such page" />}
+      </main>
+    </>
+  );
+}
+
+// Choices are the units of time and the time zone.
+function Choices(p: { style: Style }) {
+  return (
+    <span class="filters">
+      <label>Time in <select value={p.style.unit === "auto" ? "" : p.style.unit} onChange={(e) => setQuery("unit", e.currentTarget.value)}>
+        <option value="">d, h, min, s</option><option value="h">hours</option><option value="min">minutes</option>
+        <option value="s">seconds</option>
+      </select></label>
+      <label>Zone <select value={p.style.zone ? "" : "local"} onChange={(e) => setQuery("tz", e.currentTarget.value)}>
+        <option value="">UTC</option><option value="local">{f.zoneName({ ...p.style, zone: "" })}, here</option>
+      </select></label>
+    </span>
+  );
+}
+
+// Connection says that the service does not answer, and since when.
+function Connection(p: { style: Style }) {
+  const lost = useLost();
+  return (
+    <div role="status" class={lost ? "lost" : "away"}>
+      {lost ? `The service has not answered since ${f.instant(lost.toISOString(), p.style)} (${f.zoneName(p.style)}). ` +
+        "The page shows what was known then, and tries again." : "Connected."}
+    </div>
+  );
+}
+
+function SignIn(p: { done: () => void; ended?: boolean }) {
+  const [token, setToken] = useState("");
+  const [fault, setFault] = useState("");
+  useEffect(() => {
+    document.title = "Sign in · AutoSched";
+  }, []);
+  const submit = async (e: Event) => {
+    e.preventDefault();
+    try {
+      await call("POST", "/session", { token: token.trim() });
+      setToken("");
+      if (location.pathname === "/sign-in") go("/", true);
+      p.done();
+    } catch (e) {
+      setFault(e instanceof Failure && e.status === 401 ? "The roles file has no such token."
+        : e instanceof Failure && e.status === 429 ? "Too many wrong tokens: wait a while." : String((e as Error).message));
+    }
+  };
+  return (
+    <main id="main">
+      <h1>AutoSched</h1>
+      <section class="sign-in">
+        <h2>{p.ended ? "The session has ended" : "Sign in"}</h2>
+        <form onSubmit={submit}>
+          <label for="token">A token of the roles file</label>
+          <input id="token" type="password" autocomplete="current-password" required value={token}
+            onInput={(e) => setToken(e.currentTarget.value)} />
+          {fault && <p class="fault" role="alert">{fault}</p>}
+          <p class="acts"><button type="submit" class="main">Sign in</button></p>
+        </form>
+        <p class="soft">It is exchanged for a cookie that scripts cannot read, and forgotten. A client certificate needs no token.</p>
+      </section>
+    </main>
+  );
+}
+
+render(<App />, document.getElementById("app")!);

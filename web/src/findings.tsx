@@ -1,0 +1,98 @@
+import { useState } from "preact/hooks";
+import { call, get, id, path } from "./api";
+import type { Finding, RuleSummary, Scheduler } from "./api";
+import * as f from "./format";
+import type { Style } from "./format";
+import { setQuery, useLoaded } from "./state";
+import type { Identity, Loaded } from "./state";
+import { Ask, Fault, Section, Table, Verdict } from "./ui";
+
+const words = (t = "") => t.replace(/_/g, " ");
+
+interface Page {
+  findings?: Finding[];
+  rules?: RuleSummary[];
+}
+
+const day = 86400e3;
+
+const acts = {
+  acknowledge: { method: "AcknowledgeFinding", title: "Acknowledge", text: "It is true, and seen to." },
+  snooze: { method: "SnoozeFinding", title: "Snooze for a day", text: "It is silent for a day: no notice, no count of open ones." },
+  markFalsePositive: { method: "MarkFalsePositive", title: "Mark as wrong", text: "It is wrong: who tunes the rule reads why." },
+};
+
+// FindingsPage is what rules found of a scheduler, by wasted GPU-hours.
+export function FindingsPage(p: { schedulers: Loaded<Scheduler[]>; url: URL; who?: Identity; style: Style }) {
+  const all = p.schedulers.data ?? [];
+  const name = p.url.searchParams.get("scheduler") || id(all[0]?.name);
+  const state = p.url.searchParams.get("state") === "all" ? "" : "OPEN";
+  const d = useLoaded<Page>(`${name} ${state}`, async () => name
+    ? get(path(`schedulers/${name}`) + "/findings?pageSize=1000" + (state && "&state=" + state)) : {});
+  const [act, setAct] = useState<{ verb: keyof typeof acts; finding: Finding }>();
+  const rules = [...(d.data?.rules ?? [])].sort((a, b) => (b.wastedGpuHours ?? 0) - (a.wastedGpuHours ?? 0));
+  const rows = [...(d.data?.findings ?? [])].sort((a, b) => (b.wastedGpuHours ?? 0) - (a.wastedGpuHours ?? 0));
+  const open = rules.reduce((n, r) => n + Number(r.openCount ?? 0), 0);
+  const wasted = rules.reduce((n, r) => n + (r.wastedGpuHours ?? 0), 0);
+  const may = (verb: keyof typeof acts) => p.who?.may(acts[verb].method) ?? false;
+  const perform = async (reason: string) => {
+    if (!act) return;
+    const body = act.verb === "snooze" ? { reason, untilTime: new Date(Date.now() + day).toISOString() } : { reason };
+    await call("POST", path(act.finding.name, act.verb), body);
+    d.again();
+  };
+  if (p.schedulers.data && !all.length) return <Verdict tone="open" title="No scheduler is registered yet" />;
+  return (
+    <>
+      <Fault failure={d.failure} />
+      <Verdict tone={open ? "open" : "good"} title={!d.data ? "…" : open
+        ? `${open} open findings waste ${f.number(wasted)} GPU-hours` : "No finding is open"}>
+        <p class="filters">
+          <label>Scheduler <select value={name} onChange={(e) => setQuery("scheduler", e.currentTarget.value)}>
+            {all.map((s) => <option key={s.name} value={id(s.name)}>{s.displayName || id(s.name)}</option>)}
+          </select></label>
+          <label>State <select value={state ? "" : "all"} onChange={(e) => setQuery("state", e.currentTarget.value)}>
+            <option value="">open</option><option value="all">open and closed</option>
+          </select></label>
+        </p>
+      </Verdict>
+      <Section title="By rule">
+        <Table caption="Findings by rule" rows={rules} empty="No rule has found anything." columns={[
+          { name: "Rule", text: true, cell: (r) => words(r.rule) },
+          { name: "Wasted GPU-hours, of open ones", kind: "observed", cell: (r) => f.number(r.wastedGpuHours ?? 0) },
+          { name: "Open", cell: (r) => r.openCount ?? "0" },
+          { name: "In all", cell: (r) => r.totalCount ?? "0" },
+          { name: "True, of those judged", cell: (r) => r.precision === undefined ? "–" : Math.round(r.precision * 100) + "\u00a0%" },
+        ]} />
+      </Section>
+      <Section title="Findings" hint="The most wasted GPU-hours first.">
+        <Table caption="Findings" rows={rows} most={25} empty="None." columns={[
+          { name: "Entity", text: true, cell: (r) => <>{r.entityKind} {r.entity}<span class="what soft">{words(r.rule)}</span></> },
+          { name: "What, and what to do", text: true, cell: (r) => <>{r.words}<span class="what soft">{(r.evidence ?? [])
+            .map((e) => `${words(e.what)} ${f.number(e.value ?? 0)} (limit ${f.number(e.threshold ?? 0)} ${e.unit ?? ""})`).join("; ")}</span></> },
+          { name: "Wasted GPU-hours", kind: "observed", cell: (r) => f.number(r.wastedGpuHours ?? 0) },
+          { name: "Since", cell: (r) => f.instant(r.beginTime, p.style) },
+          { name: "State", text: true, cell: (r) => standing(r) },
+          ...(Object.keys(acts) as (keyof typeof acts)[]).some(may) ? [{ name: "Acts", text: true, cell: (r: Finding) => (
+            <span class="acts">{(Object.keys(acts) as (keyof typeof acts)[])
+              .filter((v) => may(v) && (v !== "snooze" || r.state === "OPEN")).map((v) => (
+                <button key={v} type="button" class="small" onClick={() => setAct({ verb: v, finding: r })}
+                  aria-label={`${acts[v].title}: ${r.entityKind} ${r.entity}`}>{acts[v].title}</button>
+              ))}</span>
+          ) }] : [],
+        ]} />
+      </Section>
+      {act && (
+        <Ask title={`${acts[act.verb].title}: ${act.finding.entityKind} ${act.finding.entity}?`} act={acts[act.verb].title}
+          required={act.verb === "markFalsePositive"} close={() => setAct(undefined)} done={perform}>
+          <p>{acts[act.verb].text}</p>
+        </Ask>
+      )}
+    </>
+  );
+}
+
+function standing(r: Finding): string {
+  const marks = [r.acknowledged && "acknowledged", r.falsePositive && "said to be wrong", r.snoozed && "snoozed"].filter(Boolean);
+  return [(r.state ?? "").toLowerCase(), ...marks].join(", ");
+}

@@ -1,0 +1,113 @@
+import { get, id, list, path } from "./api";
+import type { AuditRecord, Configuration, Round, Scheduler } from "./api";
+import * as f from "./format";
+import type { Style } from "./format";
+import { Badges, Forecast, objectiveOf, tasks } from "./overview";
+import { Candidates, originWords, stateWords } from "./proposal";
+import { link, useLoaded, useWatch } from "./state";
+import { A, Command, Fact, Facts, Fault, Section, Table, Verdict } from "./ui";
+
+async function load(name: string) {
+  const parent = path("schedulers/" + name);
+  const [scheduler, revisions, rounds, audit] = await Promise.all([
+    get<Scheduler>(parent),
+    list<Configuration>(parent + "/configurations", "configurations", 500),
+    list<Round>(parent + "/rounds", "rounds", 1000),
+    list<AuditRecord>("/v1/auditRecords?" + new URLSearchParams({ resource: "schedulers/" + name }), "auditRecords", 500),
+  ]);
+  return { scheduler, revisions, rounds, audit };
+}
+
+// SchedulerPage is what a scheduler runs and ran, every round about it and every change of it.
+export function SchedulerPage(p: { name: string; round: string; style: Style }) {
+  const d = useLoaded(p.name, () => load(p.name));
+  useWatch("schedulers/" + p.name, d.again);
+  if (!d.data) return d.failure ? <Fault failure={d.failure} /> : <p class="soft">…</p>;
+  const { scheduler: s, revisions, rounds, audit } = d.data;
+  const todo = tasks(s), metric = objectiveOf(s), at = (t?: string) => f.instant(t, p.style);
+  const to = (n?: string) => n && n !== "0"
+    ? <A href={link(`/schedulers/${p.name}/configurations/${n}`)}>{n}</A> : "–";
+  return (
+    <>
+      <Fault failure={d.failure} />
+      <Verdict tone={todo[0]?.tone ?? "good"} title={todo[0]?.text ?? `${p.name}: nothing waits for you`}>
+        {todo[0] && <p><A href={link(todo[0].href)}>{todo[0].link}</A></p>}
+        <Badges scheduler={s} />
+      </Verdict>
+      <Section title="Where it stands">
+        <Facts>
+          <Fact name="Scheduler">{s.spec.schedulerType}</Fact>
+          <Fact name="Objective">{s.spec.objective?.goal || f.metricName(metric)}</Fact>
+          <Fact name="On offer">revision {to(id(s.currentConfiguration))}</Fact>
+          <Fact name="Events until" kind="observed">{at(s.status?.eventTime)}</Fact>
+          {s.status?.fidelity && <Fact name="Simulation against history" wide>{s.status.fidelity}</Fact>}
+        </Facts>
+        <Forecast rounds={rounds.slice(0, 720)} metric={metric} style={p.style} />
+      </Section>
+      {p.round && <RoundSection name={`schedulers/${p.name}/rounds/${p.round}`} metric={metric} style={p.style} />}
+      <Section title="Instances" hint="What each says that it runs.">
+        <Table caption="Instances" rows={s.status?.instances ?? []} empty="None has acknowledged anything." columns={[
+          { name: "Instance", text: true, cell: (r) => r.instanceId || "the only one" },
+          { name: "Condition", text: true, cell: (r) => `${(r.condition ?? "").toLowerCase().replace("_", " ")}${r.reason ? ": " + r.reason : ""}` },
+          { name: "Runs", kind: "observed", cell: (r) => to(r.reportedRevision) },
+          { name: "Should run", cell: (r) => to(r.desiredRevision) },
+          { name: "Since", cell: (r) => at(r.appliedTime) },
+        ]} />
+      </Section>
+      <Section title="Configurations" hint="Newest first. The values of a revision never change; a roll-back is a new one.">
+        <Table caption="Configurations" rows={revisions} most={15} columns={[
+          { name: "Revision", text: true, cell: (r) => to(r.revision) },
+          { name: "State", text: true, cell: (r) => stateWords(r.state) },
+          { name: "Why", text: true, cell: (r) => <>{originWords(r.origin)}<span class="what soft">{r.reason}</span></> },
+          { name: "Made", cell: (r) => at(r.createTime) },
+        ]} />
+      </Section>
+      <Section title="Rounds" hint="Every decision, with those that changed nothing.">
+        <Table caption="Rounds" rows={rounds} most={15} empty="None is kept." columns={[
+          { name: "Round", text: true, cell: (r) => <A href={link(`/schedulers/${p.name}`, { round: id(r.name) })}>{id(r.name)}</A> },
+          { name: "For", cell: (r) => at(r.schedulerTime) },
+          { name: "Outcome", text: true, kind: "simulated", cell: (r) => r.error || r.outcome },
+          { name: "Revision", cell: (r) => to(r.revision) },
+        ]} />
+      </Section>
+      <Section title="Audit" hint="Who changed what, when and why. Records are chained: 'autosched admin audit verify' checks them.">
+        <Table caption="Audit records" rows={audit} most={15} columns={[
+          { name: "Record", text: true, cell: (r) => r.sequence },
+          { name: "When", cell: (r) => at(r.createTime) },
+          { name: "Who", text: true, cell: (r) => r.actor },
+          { name: "What", text: true, cell: (r) => <>{r.verb}<span class="what soft">{(r.fields ?? []).slice(0, 4)
+            .map((q) => `${q.name}: ${q.before || "–"} → ${q.after || "–"}`).join("; ")}</span></> },
+          { name: "Revision", cell: (r) => r.revisionAfter && r.revisionAfter !== r.revisionBefore
+            ? `${r.revisionBefore ?? 0} → ${r.revisionAfter}` : "–" },
+          { name: "Reason", text: true, cell: (r) => r.reason || "–" },
+        ]} />
+      </Section>
+    </>
+  );
+}
+
+// RoundSection is one round, and the command that decides it again.
+function RoundSection(p: { name: string; metric: string; style: Style }) {
+  const d = useLoaded(p.name, () => get<Round>(path(p.name)), true);
+  const r = d.data, [, scheduler = ""] = p.name.split("/");
+  return (
+    <>
+      <Section title={`Round ${id(p.name)}`}>
+        <Fault failure={d.failure} />
+        {r && (
+          <>
+            <Facts>
+              <Fact name="For">{f.instant(r.schedulerTime, p.style)}{r.urgent ? ", between rounds" : ""}</Fact>
+              <Fact name="Took">{f.seconds(parseFloat(r.duration ?? ""), p.style.unit)}</Fact>
+              <Fact name="Compared with revision">{r.incumbentRevision ?? "0"}</Fact>
+              <Fact name="Outcome" kind="simulated" wide>{r.error || r.outcome}</Fact>
+            </Facts>
+            <p>The same decision again, bit for bit, from a copy of the service's folder:</p>
+            <Command text={`autosched admin replay ${scheduler} ${id(p.name)} --dir COPY`} />
+          </>
+        )}
+      </Section>
+      {r?.candidates?.length ? <Candidates round={r} metric={p.metric} style={p.style} /> : null}
+    </>
+  );
+}

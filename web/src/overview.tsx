@@ -1,0 +1,243 @@
+import { useState } from "preact/hooks";
+import { get, id, list, path } from "./api";
+import type { Configuration, ReportedMetric, Round, RuleSummary, Scheduler } from "./api";
+import * as f from "./format";
+import type { Style } from "./format";
+import { link, useLoaded } from "./state";
+import type { Loaded } from "./state";
+import { A, Chart, Command, Fact, Facts, Fault, Section, Verdict } from "./ui";
+import type { Tone } from "./ui";
+
+// objectiveOf is the metric whose values rounds list, or "objective" for a weighted sum.
+export function objectiveOf(s: Scheduler): string {
+  const o = s.spec.objective;
+  const name = o?.metricId || (o?.goal ?? "").split(" ")[0] || "avg_jct";
+  return /^[a-z0-9_]+$/.test(name) ? name : "objective";
+}
+
+interface Task {
+  tone: Tone;
+  text: string;
+  href: string;
+  link: string;
+}
+
+// tasks are what waits for a person, the urgent ones first.
+export function tasks(s: Scheduler): Task[] {
+  const out: Task[] = [];
+  const name = id(s.name), here = "/schedulers/" + name;
+  const st = s.status ?? {};
+  if (st.degraded) out.push({ tone: "bad", text: `${name} is degraded: ${st.degraded}`, href: here, link: "Look at it" });
+  if (st.lastError) out.push({ tone: "bad", text: `${name}: the last round failed: ${st.lastError}`, href: here, link: "Look at it" });
+  const worse = st.lastIncident?.worseRevision;
+  if (worse && worse === id(s.currentConfiguration)) {
+    out.push({ tone: "bad", text: `${name}: revision ${worse} does worse than promised: ${st.lastIncident?.reason ?? ""}`,
+      href: `${here}/configurations/${worse}`, link: "Decide" });
+  }
+  const waits = id(st.proposedConfiguration);
+  if (waits) {
+    out.push({ tone: "open", text: `${name}: revision ${waits} waits for a decision`,
+      href: `${here}/configurations/${waits}`, link: "Decide" });
+  }
+  return out;
+}
+
+export function Overview(p: { schedulers: Loaded<Scheduler[]>; style: Style }) {
+  const [most, setMost] = useState(8);
+  const all = p.schedulers.data;
+  if (!all) return <Fault failure={p.schedulers.failure} />;
+  if (!all.length) return <FirstVisit />;
+  const todo = all.flatMap(tasks).sort((a, b) => Number(b.tone === "bad") - Number(a.tone === "bad"));
+  const bad = todo.filter((t) => t.tone === "bad").length;
+  const plural = (n: number, one: string, many: string) => `${n} ${n === 1 ? one : many}`;
+  const title = bad ? plural(bad, "thing needs attention", "things need attention")
+    : todo.length ? plural(todo.length, "proposal waits for a decision", "proposals wait for a decision")
+    : "All is well, and nothing waits for you";
+  const urgent = (s: Scheduler) => tasks(s).reduce((n, t) => n + (t.tone === "bad" ? 100 : 1), 0);
+  const order = [...all].sort((a, b) => urgent(b) - urgent(a));
+  return (
+    <>
+      <Verdict tone={bad ? "bad" : todo.length ? "open" : "good"} title={title}>
+        {todo.length > 0 && <ul class="todo">{todo.map((t) => (
+          <li class={t.tone}>{t.text} <A href={link(t.href)}>{t.link}<span class="away">: {t.text}</span></A></li>
+        ))}</ul>}
+      </Verdict>
+      {order.slice(0, most).map((s) => <Card key={s.name} scheduler={s} style={p.style} />)}
+      {order.length > most && (
+        <p><button type="button" onClick={() => setMost(most + 8)}>Show more of {order.length} schedulers</button></p>
+      )}
+    </>
+  );
+}
+
+function FirstVisit() {
+  return (
+    <>
+      <Verdict tone="open" title="No scheduler is registered yet">
+        <p>Three commands fill this page. It shows what they do as they do it.</p>
+      </Verdict>
+      <Section title="An emulated cluster, to look around" hint="It replays a synthetic trace and takes what you approve.">
+        <Command text="autosched scheduler emulate --id demo --trace sample --nodes 20 --gpus-per-node 8 --mode recommend" />
+      </Section>
+      <Section title="A scheduler of your own" hint="Registered for recommendations: nothing changes unless you approve it.">
+        <Command text="autosched scheduler register --id prod --builtin tiresias --nodes 20 --gpus-per-node 8" />
+      </Section>
+      <Section title="Its events, and its configuration file" hint="An adapter sends the first and writes the second.">
+        <Command text="autosched scheduler adapter file --settings adapter.yaml" />
+      </Section>
+    </>
+  );
+}
+
+export interface Details {
+  current?: Configuration;
+  rounds: Round[];
+  rules: RuleSummary[];
+}
+
+// details are what a scheduler's card shows besides the scheduler.
+export async function details(s: Scheduler): Promise<Details> {
+  const [current, rounds, findings] = await Promise.all([
+    s.currentConfiguration ? get<Configuration>(path(s.currentConfiguration)) : undefined,
+    list<Round>(path(s.name) + "/rounds", "rounds", 200),
+    get<{ rules?: RuleSummary[] }>(path(s.name) + "/findings?pageSize=1"),
+  ]);
+  return { current, rounds, rules: findings.rules ?? [] };
+}
+
+// Badges are a scheduler's mode, and what keeps it from being tuned.
+export function Badges(p: { scheduler: Scheduler }) {
+  const s = p.scheduler;
+  const frozen = s.freeze && (!s.freeze.expireTime || (s.status?.eventTime ?? "") < s.freeze.expireTime);
+  const pinned = s.pin && (!s.pin.expireTime || (s.status?.eventTime ?? "") < s.pin.expireTime);
+  const by = (x: { reason?: string; actor?: string }) => `${x.reason ?? ""}${x.actor ? ", by " + x.actor : ""}`;
+  return (
+    <span class="badges">
+      <span class="pill">{s.spec.mode === "AUTO" ? "changes by itself" : "recommends only"}</span>
+      {s.state === "PAUSED" && <span class="badge">PAUSED{s.pause?.reason && ": " + by(s.pause)}</span>}
+      {frozen && s.freeze && <span class="badge">FROZEN: {by(s.freeze)}</span>}
+      {pinned && s.pin && <span class="badge">PINNED: {by(s.pin)}</span>}
+      {s.status?.degraded && <span class="badge alarm">DEGRADED</span>}
+      {s.status?.deciding && <span class="pill">deciding</span>}
+    </span>
+  );
+}
+
+function Card(p: { scheduler: Scheduler; style: Style }) {
+  const s = p.scheduler, name = id(s.name), st = s.status ?? {};
+  const d = useLoaded(s.name + s.currentConfiguration, () => details(s));
+  const c = d.data?.current;
+  const metric = objectiveOf(s);
+  const open = (d.data?.rules ?? []).filter((r) => Number(r.openCount ?? 0))
+    .sort((a, b) => (b.wastedGpuHours ?? 0) - (a.wastedGpuHours ?? 0));
+  const wasted = open.reduce((n, r) => n + (r.wastedGpuHours ?? 0), 0);
+  return (
+    <section class="card" aria-labelledby={"card-" + name}>
+      <header>
+        <h2 id={"card-" + name}><A href={link("/schedulers/" + name)}>{s.displayName || name}</A></h2>
+        <span class="soft">{s.spec.schedulerType}{s.spec.cluster?.nodes
+          ? `, ${count(s)} GPUs` : ""}</span>
+        <Badges scheduler={s} />
+      </header>
+      <Fault failure={d.failure} />
+      <div class="halves">
+        <Facts>
+          <Fact name="In force" kind="observed" wide>{c ? <InForce scheduler={s} current={c} style={p.style} /> : "…"}</Fact>
+          <Fact name="What tuning gained" wide>{c ? <Gain current={c} metric={metric} style={p.style} /> : "…"}</Fact>
+          <Fact name="Findings, by wasted GPU-hours" kind="observed" wide>
+            {!d.data ? "…" : open.length ? (
+              <A href={link("/findings", { scheduler: name })}>
+                {open.reduce((n, r) => n + Number(r.openCount), 0)} open, {f.number(wasted)} GPU-h: {open.slice(0, 3)
+                  .map((r) => `${r.rule.replace(/_/g, " ")} ${f.number(r.wastedGpuHours ?? 0)}`).join(", ")}
+              </A>
+            ) : "none open"}
+          </Fact>
+          <Fact name="Last round" wide>{st.lastDecision || (s.spec.schedulerType === "external"
+            ? "studies tune it, rounds do not" : "none decided since the service started")}</Fact>
+          {st.hold && <Fact name="Why tuning changes nothing now" wide>{st.hold}</Fact>}
+          {st.watching && <Fact name="The configuration in force" kind="simulated" wide>{st.watching}</Fact>}
+          <Fact name="Events until" kind="observed">{f.instant(st.eventTime, p.style)}{near(st.eventTime)}</Fact>
+          <Fact name="Events" kind="observed">{f.count(st.eventCount ?? 0)}</Fact>
+        </Facts>
+        <Forecast rounds={d.data?.rounds} metric={metric} style={p.style} />
+      </div>
+    </section>
+  );
+}
+
+const count = (s: Scheduler) => f.count((s.spec.cluster?.nodes ?? 0) * (s.spec.cluster?.gpusPerNode ?? 0));
+
+// near is how long an instant is past, where it is of a cluster that lives by the same clock.
+function near(t?: string): string {
+  return t && Math.abs(Date.now() - Date.parse(t)) < 30 * 86400e3 ? ` (${f.ago(t)})` : "";
+}
+
+function InForce(p: { scheduler: Scheduler; current: Configuration; style: Style }) {
+  const { scheduler: s, current: c } = p;
+  const since = c.acknowledgement?.appliedTime ?? s.status?.instances?.find((i) => i.reportedRevision === c.revision)?.appliedTime;
+  const here = `/schedulers/${id(s.name)}/configurations/${c.revision}`;
+  const defaults = Object.fromEntries((s.spec.parameters ?? []).map((q) => [q.parameterId, q.defaultValue ?? null]));
+  const specs = new Map((s.spec.parameters ?? []).map((q) => [q.parameterId, q]));
+  const other = f.changed(defaults, c.parameters, s.spec.parameters).filter((k) => c.parameters?.[k] !== undefined);
+  return (
+    <>
+      <A href={link(here)}>revision {c.revision}</A>
+      {c.state === "ROLLED_OUT" ? ` since ${f.instant(since ?? c.updateTime, p.style)}` : " is on offer and not in force yet"}
+      <br />
+      <span class="soft">{other.length
+        ? other.slice(0, 6).map((k) => `${k} ${f.value(c.parameters?.[k], specs.get(k))}`).join("; ") +
+          (other.length > 6 ? `; ${other.length - 6} more` : "")
+        : "the registered defaults"}</span>
+    </>
+  );
+}
+
+// Gain is what a revision changed: as reported, or else as simulated before it was adopted.
+function Gain(p: { current: Configuration; metric: string; style: Style }) {
+  const c = p.current, e = c.evidence;
+  const m = c.reportedMetrics?.find((r) => r.metricId === p.metric) ?? c.reportedMetrics?.[0];
+  return (
+    <>
+      {m?.previous ? <><span class="tag">observed</span> {reported(m, p.style)}, revision {m.previous.configurationRevision
+        }: {reported(m.previous, p.style)}</>
+        : <span class="soft">not observed: {m ? "no earlier revision has reports" : "the scheduler reports no metrics"}</span>}
+      <br />
+      {e?.controllableRatio ? (
+        <><span class="tag">simulated</span> the part of the {f.metricName(p.metric)} that settings can influence: {f.percent(1 / e.controllableRatio - 1)}
+          {e.ratioLow && e.ratioHigh ? ` (95 %: ${f.percent(1 / e.ratioHigh - 1)} to ${f.percent(1 / e.ratioLow - 1)})` : ""}</>
+      ) : <span class="soft">not simulated: no round found this revision</span>}
+    </>
+  );
+}
+
+// reported is the mean of a metric under a revision, with its interval.
+export function reported(m: ReportedMetric, style: Style): string {
+  const q = (v?: number) => f.quantity(m.metricId, v, style.unit);
+  return `${f.metricName(m.metricId)} ${q(m.mean)}` +
+    (m.meanLow !== undefined ? ` (95 %: ${q(m.meanLow)} to ${q(m.meanHigh)})` : "");
+}
+
+// Forecast shows what rounds expected of what ran, and of the best that they found.
+export function Forecast(p: { rounds?: Round[]; metric: string; style: Style }) {
+  if (!p.rounds) return <p class="soft">…</p>;
+  const rounds = p.rounds.filter((r) => r.schedulerTime && r.incumbentObjectives?.length).reverse();
+  if (!rounds.length) return <p class="soft">No round has been decided yet: there is no forecast.</p>;
+  const of = (r: Round, xs: number[] = []) => ({
+    x: Date.parse(r.schedulerTime!), y: f.mean(xs) ?? 0, low: Math.min(...xs), high: Math.max(...xs),
+  });
+  const notes = rounds.flatMap((r, i) => i && r.incumbentRevision !== rounds[i - 1]!.incumbentRevision
+    ? [{ x: Date.parse(r.schedulerTime!), text: `revision ${r.incumbentRevision ?? 0} in force` }] : []);
+  return (
+    <Chart title={`Forecast of the ${f.metricName(p.metric)}, by round`} kind="simulated" time={f.isTime(p.metric)} xName={`Round (${f.zoneName(p.style)})`}
+      series={[
+        { name: "if nothing changes (least to most over futures)", color: "c4",
+          points: rounds.map((r) => of(r, r.incumbentObjectives)) },
+        { name: "best configuration found", color: "c5", dash: "6 3",
+          points: rounds.filter((r) => r.predictedObjectives?.length).map((r) => {
+            const { x, y } = of(r, r.predictedObjectives);
+            return { x, y };
+          }) },
+      ]}
+      notes={notes} x={(v) => f.instant(v, p.style).slice(0, 16)} y={(v) => f.quantity(p.metric, v, p.style.unit)} />
+  );
+}

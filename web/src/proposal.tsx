@@ -1,0 +1,280 @@
+import { useState } from "preact/hooks";
+import { call, Failure, get, id, path } from "./api";
+import type { Configuration, Explanation, Round, Scheduler, Values } from "./api";
+import * as f from "./format";
+import type { Style } from "./format";
+import { objectiveOf, reported } from "./overview";
+import { link, useLoaded, useWatch } from "./state";
+import type { Identity } from "./state";
+import { A, Ask, Chart, Command, Fact, Facts, Fault, From, Section, Table, Verdict } from "./ui";
+import type { Tone } from "./ui";
+
+interface Data {
+  scheduler: Scheduler;
+  revision: Configuration;
+  incumbent?: Configuration; // what it is compared with
+  round?: Round;
+}
+
+// orNothing turns an answer that there is nothing into undefined.
+async function orNothing<T>(p: Promise<T>): Promise<T | undefined> {
+  try {
+    return await p;
+  } catch (e) {
+    if (e instanceof Failure && (e.status === 404 || e.status === 403)) return undefined;
+    throw e;
+  }
+}
+
+async function load(name: string, revision: string): Promise<Data> {
+  const parent = "schedulers/" + name;
+  const [scheduler, c] = await Promise.all([
+    get<Scheduler>(path(parent)), get<Configuration>(path(`${parent}/configurations/${revision}`)),
+  ]);
+  const before = c.evidence?.incumbentRevision || (c.name !== scheduler.currentConfiguration ? id(scheduler.currentConfiguration) : "");
+  const [incumbent, round] = await Promise.all([
+    before && before !== "0" ? orNothing(get<Configuration>(path(`${parent}/configurations/${before}`))) : undefined,
+    c.evidence?.roundName ? orNothing(get<Round>(path(c.evidence.roundName))) : undefined,
+  ]);
+  return { scheduler, revision: c, incumbent, round };
+}
+
+const states: Record<string, { tone: Tone; words: string }> = {
+  PROPOSED: { tone: "open", words: "waits for a decision" },
+  PUBLISHED: { tone: "open", words: "is on offer and not in force yet" },
+  ROLLED_OUT: { tone: "good", words: "is in force" },
+  SUPERSEDED: { tone: "open", words: "was replaced by a later one" },
+  REJECTED: { tone: "bad", words: "was rejected, and its values are parked" },
+  LOST: { tone: "bad", words: "is damaged in the service's store" },
+};
+
+export const stateWords = (state = "") => states[state]?.words ?? state.toLowerCase();
+
+const origins: Record<string, string> = {
+  DEFAULT: "the registered defaults", TUNED: "a tuning round found it", RESTORED: "an earlier revision again",
+  REVERTED: "the last good values again, after a worse revision", PROJECTED: "the nearest values in a new space",
+  PINNED: "pinned by an operator", STUDY: "a trial of a study",
+};
+
+export const originWords = (origin = "") => origins[origin] ?? origin.toLowerCase();
+
+type Act = "approve" | "reject" | "rollback";
+
+export function RevisionPage(p: { name: string; number: string; who?: Identity; style: Style }) {
+  const d = useLoaded(`${p.name}/${p.number}`, () => load(p.name, p.number));
+  useWatch("schedulers/" + p.name, d.again);
+  const [act, setAct] = useState<Act>();
+  const [done, setDone] = useState("");
+  if (!d.data) return d.failure ? <Fault failure={d.failure} /> : <p class="soft">…</p>;
+  const { scheduler: s, revision: c, incumbent, round } = d.data;
+  const state = states[c.state ?? ""] ?? { tone: "open" as Tone, words: "" };
+  const base = `autosched scheduler config`;
+  const current = c.name === s.currentConfiguration;
+  const may = (m: string) => p.who?.may(m) ?? false;
+  const quote = (t: string) => "'" + t.replace(/'/g, "'\\''") + "'";
+  const perform = async (reason: string) => {
+    if (act === "approve") {
+      await call("POST", path(c.name, "approve"), { etag: c.etag }, reason);
+      setDone(`Revision ${c.revision} is approved: the service offers it.`);
+    } else if (act === "reject") {
+      await call("POST", path(c.name, "reject"), { etag: c.etag, reason }, reason);
+      setDone(`Revision ${c.revision} is rejected: its values are parked.`);
+    } else {
+      const to = await call<Configuration>("POST", path(s.name) + "/configurations:rollback", { fromRevision: c.revision }, reason);
+      setDone(`Rolled back: the service offers revision ${to.revision}.`);
+    }
+    d.again();
+  };
+  return (
+    <>
+      <Fault failure={d.failure} />
+      <Verdict tone={state.tone} title={`Revision ${c.revision} of ${p.name} ${state.words}`}>
+        {c.reason && <p>{c.evidence && <From kind="simulated" />} {c.reason}</p>}
+        {c.incident?.reason && <p class="bad-t">{c.incident.reason}</p>}
+        {c.review && <p>{c.review.approved ? "Approved" : "Rejected"} by {c.review.actor || "an operator"}
+          {c.review.reason ? `: ${c.review.reason}` : ""} ({f.instant(c.review.createTime, p.style)})</p>}
+        <p role="status">{done}</p>
+        {c.state === "PROPOSED" && (
+          <>
+            <div class="choices">
+              <div>
+                <h3>Approve</h3>
+                <p>The service offers it to {s.name.slice(11)}{instances(s)}. A roll-back brings {incumbent
+                  ? `revision ${incumbent.revision}` : "the former values"} back.</p>
+                <Command text={`${base} approve ${p.name} --revision ${c.revision}`} />
+                {may("ApproveConfiguration") && <button type="button" class="main" onClick={() => setAct("approve")}>Approve…</button>}
+              </div>
+              <div>
+                <h3>Do nothing</h3>
+                <p>{incumbent ? `Revision ${incumbent.revision}` : "What runs"} stays in force. The next round decides anew,
+                  and may replace this proposal.</p>
+                {round && <p><From kind="simulated" /> {f.metricName(objectiveOf(s))} {f.quantity(objectiveOf(s),
+                  f.mean(round.incumbentObjectives), p.style.unit)} if nothing changes</p>}
+              </div>
+              <div>
+                <h3>Reject</h3>
+                <p>Its values are parked: no round offers them until they are unparked.</p>
+                <Command text={`${base} reject ${p.name} --revision ${c.revision} --reason ${quote("WHY")}`} />
+                {may("RejectConfiguration") && <button type="button" class="danger" onClick={() => setAct("reject")}>Reject…</button>}
+              </div>
+            </div>
+            {p.who && !may("ApproveConfiguration") && <p class="soft">Your role, {p.who.role}, may look and not decide.</p>}
+          </>
+        )}
+        {current && c.origin !== "DEFAULT" && (
+          <>
+            <Command text={`${base} rollback ${p.name} --from-revision ${c.revision}`} />
+            {may("RollbackConfiguration") && <button type="button" class="danger" onClick={() => setAct("rollback")}>Roll back…</button>}
+          </>
+        )}
+      </Verdict>
+      {act === "approve" && (
+        <Ask title={`Approve revision ${c.revision} of ${p.name}?`} act="Approve" close={() => setAct(undefined)} done={perform}>
+          <p>{f.changed(incumbent?.parameters, c.parameters, s.spec.parameters).length} parameters change.</p>
+        </Ask>
+      )}
+      {act === "reject" && (
+        <Ask title={`Reject revision ${c.revision} of ${p.name}?`} act="Reject" tone="bad" required close={() => setAct(undefined)} done={perform} />
+      )}
+      {act === "rollback" && (
+        <Ask title={`Roll back revision ${c.revision} of ${p.name}?`} act="Roll back" tone="bad" close={() => setAct(undefined)} done={perform}>
+          <p>The last other values that the scheduler applied are offered again, under a new revision.</p>
+        </Ask>
+      )}
+      <Evidence data={d.data} may={may} style={p.style} />
+    </>
+  );
+}
+
+function instances(s: Scheduler): string {
+  const n = s.status?.instances?.length ?? 0;
+  return n === 0 ? ", of which no instance has reported yet" : n === 1 ? " and its instance" : `, which has ${n} instances`;
+}
+
+function Evidence(p: { data: Data; may: (m: string) => boolean; style: Style }) {
+  const { scheduler: s, revision: c, incumbent, round } = p.data;
+  const explains = Boolean(c.evidence?.roundName) && p.may("ExplainConfiguration");
+  const x = useLoaded(c.name + explains, async () => explains ? get<Explanation>(path(c.name, "explain")) : undefined, true);
+  const metric = objectiveOf(s), unit = p.style.unit;
+  const specs = new Map((s.spec.parameters ?? []).map((q) => [q.parameterId, q]));
+  const before: Values = incumbent?.parameters ??
+    Object.fromEntries((s.spec.parameters ?? []).map((q) => [q.parameterId, q.defaultValue ?? null]));
+  const rows = f.changed(before, c.parameters, s.spec.parameters);
+  const parts = new Map((x.data?.parameterContributions ?? []).map((q) => [q.parameterId, q]));
+  const e = c.evidence;
+  const futures = (round?.incumbentObjectives ?? []).map((v, i) => ({ x: i + 1, from: v, to: round?.predictedObjectives?.[i] }))
+    .filter((q): q is { x: number; from: number; to: number } => q.to !== undefined);
+  const own = round?.revision === c.revision; // the futures are of these very values
+  const better = futures.filter((q) => q.to < q.from).length;
+  const from = incumbent ? `revision ${incumbent.revision}` : "the defaults";
+  const against = [
+    ...(x.data?.limits ?? []),
+    ...(e?.ratioLow !== undefined && e.ratioLow < 1 && e.ratioHigh
+      ? [`The 95 % interval includes no change: ${f.percent(1 / e.ratioHigh - 1)} to ${f.percent(1 / e.ratioLow - 1)}.`] : []),
+    ...(own && better < futures.length ? [`No better in ${futures.length - better} of ${futures.length} futures.`] : []),
+    ...(s.status?.hold && c.state === "PROPOSED" ? [s.status.hold] : []),
+  ];
+  return (
+    <>
+      <Section title="What changes" hint={`From ${from} to revision ${c.revision}: ${originWords(c.origin)}.`}>
+        <Table caption="Parameters that differ" rows={rows} most={100} empty="No parameter differs." columns={[
+          { name: "Parameter", text: true, cell: (k) => <><code>{k}</code>
+            <span class="what soft">{specs.get(k)?.description}</span></> },
+          { name: "Now", cell: (k) => f.value(before[k], specs.get(k)) },
+          { name: "Then", cell: (k) => <strong>{f.value(c.parameters?.[k], specs.get(k))}</strong> },
+          { name: "Unit", cell: (k) => specs.get(k)?.unit || "–" },
+          ...(parts.size ? [{ name: `Part in the ${f.metricName(metric)}`, kind: "simulated" as const, cell: (k: string) =>
+            parts.has(k) ? f.quantity(metric, parts.get(k)?.deltaObjective ?? 0, unit) : "–" }] : []),
+        ]} />
+      </Section>
+      {(e || c.reportedMetrics?.length) && (
+        <Section title="What it does" hint={round?.schedulerTime
+          ? `For ${f.instant(round.schedulerTime, p.style)} and the hours after it, in ${futures.length} simulated futures.` : undefined}>
+          <Facts>
+            {e?.controllableRatio ? <Fact name="The part that settings can influence" kind="simulated">
+              {f.percent(1 / e.controllableRatio - 1)}{e.ratioLow && e.ratioHigh
+                ? `, 95 %: ${f.percent(1 / e.ratioHigh - 1)} to ${f.percent(1 / e.ratioLow - 1)}` : ", too few futures for an interval"}
+            </Fact> : null}
+            {own && futures.length > 0 && <Fact name={f.metricName(metric)} kind="simulated">
+              {f.quantity(metric, f.mean(futures.map((q) => q.from)), unit)} → {f.quantity(metric, f.mean(futures.map((q) => q.to)), unit)},
+              better in {better} of {futures.length} futures</Fact>}
+            {c.reportedMetrics?.map((m) => (
+              <Fact key={m.metricId} name={`${f.metricName(m.metricId)} under it`} kind="observed">{reported(m, p.style)}
+                {m.previous ? `; before, under revision ${m.previous.configurationRevision}: ${reported(m.previous, p.style)}` : ""}</Fact>
+            ))}
+          </Facts>
+          {explains && !x.data && !x.failure && <p class="soft" role="status">The futures of the round are simulated again…</p>}
+          <Fault failure={x.failure} />
+          {x.data?.from && x.data.to && <Effects from={x.data.from} to={x.data.to} metric={metric} style={p.style} />}
+          {own && futures.length > 0 && (
+            <Chart title={`${f.metricName(metric)} in each future`} kind="simulated" xName="Future" dots time={f.isTime(metric)}
+              x={(v) => `future ${v}`} y={(v) => f.quantity(metric, v, unit)} series={[
+                { name: "if nothing changes", color: "c4", points: futures.map((q) => ({ x: q.x, y: q.from })) },
+                { name: `revision ${c.revision}`, color: "c5", points: futures.map((q) => ({ x: q.x, y: q.to })) },
+              ]} />
+          )}
+        </Section>
+      )}
+      {(e || against.length > 0) && (
+        <div class="halves">
+          <Section title="Why it won">
+            <p>{round?.reason || c.reason || "–"}</p>
+            {(round?.search || e?.search) && <p class="soft">Search: {round?.search || e?.search}
+              {e?.searchReason ? `, ${e.searchReason}` : ""}.</p>}
+            {round && <p><A href={link(`/schedulers/${id(s.name)}`, { round: id(round.name) })}>Round {id(round.name)}</A></p>}
+          </Section>
+          <Section title="What speaks against it">
+            {against.length ? <ul>{against.map((t) => <li>{t}</li>)}</ul> : <p>Nothing that the round measured.</p>}
+            {e?.fidelity && <p class="soft">{e.fidelity}</p>}
+          </Section>
+        </div>
+      )}
+      {round?.candidates?.length ? <Candidates round={round} metric={metric} style={p.style} /> : null}
+    </>
+  );
+}
+
+function Effects(p: { from: NonNullable<Explanation["from"]>; to: NonNullable<Explanation["to"]>; metric: string; style: Style }) {
+  const rows = [
+    { metric: p.metric, from: p.from.objective, to: p.to.objective, of: [p.from.objectives, p.to.objectives] as const },
+    ...Object.keys(p.from.metrics ?? {}).sort().map((m) => ({ metric: m, from: p.from.metrics?.[m], to: p.to.metrics?.[m], of: undefined })),
+  ];
+  const q = (m: string, v?: number) => f.quantity(m, v, p.style.unit);
+  return (
+    <Table caption="Effects on each metric" rows={rows} columns={[
+      { name: "Metric", text: true, cell: (r) => f.metricName(r.metric) },
+      { name: "If nothing changes", kind: "simulated", cell: (r) => q(r.metric, r.from) },
+      { name: "With it", kind: "simulated", cell: (r) => q(r.metric, r.to) },
+      { name: "Change", cell: (r) => r.from && r.to !== undefined ? <><Change share={r.to / r.from - 1} />{r.of && spread(r.of)}</> : "–" },
+    ]} />
+  );
+}
+
+// spread is the least and the most change over futures.
+function spread([from, to]: readonly [number[] | undefined, number[] | undefined]) {
+  const shares = (from ?? []).flatMap((v, i) => v && to?.[i] !== undefined ? [to[i] / v - 1] : []);
+  return shares.length > 1 && <span class="what soft">{f.percent(Math.min(...shares))} to {f.percent(Math.max(...shares))} over futures</span>;
+}
+
+// Change is a change of something of which less is better.
+function Change(p: { share: number }) {
+  const small = Math.abs(p.share) < 0.0005;
+  return <span class={small ? "same-t" : p.share < 0 ? "good-t" : "bad-t"}>
+    {f.percent(p.share)} {small ? "" : p.share < 0 ? "better" : "worse"}</span>;
+}
+
+// Candidates are what a round measured.
+export function Candidates(p: { round: Round; metric: string; style: Style }) {
+  const rows = [...(p.round.candidates ?? [])].sort((a, b) => (b.controllableRatio ?? 0) - (a.controllableRatio ?? 0));
+  return (
+    <Section title="What else was measured" hint={`By round ${id(p.round.name)}, the best first.`}>
+      <Table caption="Candidates" rows={rows} most={10} columns={[
+        { name: "Configuration", text: true, cell: (r) => <>{r.origin}<span class="what soft">{Object.entries(r.parameters ?? {})
+          .map(([k, v]) => `${k} ${f.value(v)}`).join("; ")}</span></> },
+        { name: f.metricName(p.metric), kind: "simulated", cell: (r) => f.quantity(p.metric, f.mean(r.objectives), p.style.unit) },
+        { name: "The part that settings can influence", kind: "simulated", cell: (r) => r.controllableRatio ? f.percent(1 / r.controllableRatio - 1) : "–" },
+        { name: "Outcome", text: true, cell: (r) => r.error || r.outcome || "looked no better" },
+      ]} />
+    </Section>
+  );
+}
