@@ -36,8 +36,7 @@ func stateOf(o *unstructured.Unstructured) (state workload.EventKind, gpus int, 
 			since = max(since, instant(c["lastTransitionTime"]))
 		}
 	}
-	allocatable, _, _ := unstructured.NestedMap(o.Object, "status", "allocatable")
-	fmt.Sscan(fmt.Sprint(allocatable[GPU]), &gpus)
+	gpus = GPUs(o)
 	cordoned, _, _ := unstructured.NestedBool(o.Object, "spec", "unschedulable")
 	switch {
 	case !ready || gpus <= 0:
@@ -46,6 +45,13 @@ func stateOf(o *unstructured.Unstructured) (state workload.EventKind, gpus int, 
 		return workload.NodeDrained, gpus, since
 	}
 	return workload.NodeUp, gpus, since
+}
+
+// GPUs returns the GPUs that a node offers.
+func GPUs(o *unstructured.Unstructured) (gpus int) {
+	allocatable, _, _ := unstructured.NestedMap(o.Object, "status", "allocatable")
+	fmt.Sscan(fmt.Sprint(allocatable[GPU]), &gpus) // none where it has no such number
+	return gpus
 }
 
 // instant reads a time of the API; 0 for none.
