@@ -178,6 +178,7 @@ type recordedEvents struct {
 	ledger    *workload.Ledger
 	last      time.Duration
 	submitted map[string]bool // jobs, and whether their submission is known
+	evicted   map[string]bool // jobs that had run before, for a time that is not known
 }
 
 func readEvents(in *input) error {
@@ -349,7 +350,7 @@ func finishEvents(in *input) error {
 		j := f.Job
 		delete(s.submitted, j.ID)
 		j.Duration = f.RunTime
-		if f.Starts == 1 && f.LostStarts == 0 {
+		if f.Starts == 1 && f.LostStarts == 0 && !s.evicted[j.ID] {
 			setWait(&j, f.End-j.Submit-f.RunTime)
 		}
 		in.recorded(&j, f.Starts > 0)

@@ -34,6 +34,7 @@ var Formats = []Format{
 	autoschedFormat,
 	eventsFormat,
 	heliosFormat,
+	kueueFormat,
 	pai2020Format,
 	pai2023Format,
 	phillyFormat,

@@ -45,6 +45,8 @@ func formatText(format string, n int) [][]byte {
 			"JobIDRaw|JobName|User|Account|Partition|QOS|State|ExitCode|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|ReqTRES|AllocTRES|NNodes|NodeList|Priority|Reason|Flags|DBIndex\n")
 	case "slurm-json":
 		b.WriteString(`{"jobs":[`)
+	case "kueue":
+		b.WriteString(`{"apiVersion":"v1","items":[`)
 	case "seconds":
 		b.WriteString("job_id,submit_time_s,duration_s,num_gpus,vc\n")
 	}
@@ -104,6 +106,19 @@ func formatText(format string, n int) [][]byte {
 				`"limit":{"set":true,"number":10}},"tres":{"allocated":[{"type":"gres","name":"gpu","count":%d}]}}`,
 				vc, i+1, r.IntN(5000), user, run, zero.Unix()+int64(at), zero.Unix()+int64(at),
 				zero.Unix()+int64(at+wait), zero.Unix()+int64(at+wait+run), gpus)
+		case "kueue":
+			if i > 0 {
+				b.WriteString(",\n")
+			}
+			condition := func(kind string, s int) string {
+				return fmt.Sprintf(`{"type":%q,"status":"True","reason":"Succeeded","lastTransitionTime":%q}`, kind,
+					clock(s, sec))
+			}
+			fmt.Fprintf(b, `{"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload","metadata":{"name":"w%d","namespace":`+
+				`"a","uid":"%d","creationTimestamp":%q},"spec":{"queueName":"q","podSets":[{"count":1,"template":{"spec":`+
+				`{"containers":[{"resources":{"requests":{"nvidia.com/gpu":"%d"}}}]}}}]},"status":{"admission":`+
+				`{"clusterQueue":%q},"conditions":[%s,%s]}}`, i, i, clock(at, sec), gpus, vc,
+				condition("Admitted", at+wait), condition("Finished", at+wait+run))
 		case "swf":
 			fmt.Fprintf(b, "%d %d %d %d %d -1 -1 %d 600 -1 1 %d 2 %d 1 -1 -1 -1\n", i+1, at, wait, run, gpus, gpus,
 				r.IntN(300), r.IntN(5000))
@@ -116,6 +131,8 @@ func formatText(format string, n int) [][]byte {
 		b.WriteString("]")
 	case "slurm-json":
 		b.WriteString(`],"errors":[]}`)
+	case "kueue":
+		b.WriteString(`],"kind":"List"}`)
 	}
 	out := make([][]byte, len(files))
 	for i, f := range files {
