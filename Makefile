@@ -220,7 +220,7 @@ slurm-24.11: ## Run the tests of the adapter on Slurm 24.11, in a chroot (needs 
 
 # Of the module proxy's sources, in versions that are pinned, into the user's cache.
 .PHONY: kubernetes-build
-kubernetes-build: ## Build what is missing of etcd, kube-apiserver, Kueue and Volcano (15 minutes of CPU, once).
+kubernetes-build: ## Build what is missing of etcd, kube-apiserver, Kueue and Volcano (10 minutes of CPU, once).
 	$(GO) -C adapter/kubernetes run ./rig/cmd/rig build
 
 # AUTOSCHED_LONG=1: with the inputs that take minutes.

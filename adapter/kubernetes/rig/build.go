@@ -92,7 +92,7 @@ func Missing(o Options) string {
 }
 
 // Build builds the programs that are missing, one at a time, and reports each. It needs Go and the module proxy; all
-// take 15 minutes of CPU.
+// take 10 minutes of CPU.
 func Build(ctx context.Context, progress io.Writer) error {
 	dir, err := Bin()
 	if err != nil {
