@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 
 	"github.com/autosched/autosched/adapter/push"
@@ -39,11 +40,11 @@ type Options struct {
 	Controller controller.Options // without Store
 	Server     server.Options     // without the parts that Run makes
 	Access     *access.Source
-	// Listen opens the listener of the API, Operations that of HTTP for operators; nil serves none.
-	Listen, Operations func() (net.Listener, error)
-	Agents             []push.Agent // to call
-	Evaluators         map[string]study.Evaluator
-	Findings           Findings
+	// Listen opens the listener of the API, Web that of HTTP; nil serves none.
+	Listen, Web func() (net.Listener, error)
+	Agents      []push.Agent // to call
+	Evaluators  map[string]study.Evaluator
+	Findings    Findings
 	// Drain bounds the time of calls and rounds under way after the context of Run ends.
 	Drain time.Duration
 	Log   *slog.Logger
@@ -63,6 +64,9 @@ type Findings struct {
 // Evaluations returns the directory of the jobs that evaluators measure on, which a restart empties.
 func (o *Options) Evaluations() string { return filepath.Join(o.Dir, store.EvaluationsFolder) }
 
+// maxWeb bounds the connections by HTTP.
+const maxWeb = 1000
+
 // service is a service whose parts are made.
 type service struct {
 	o          Options
@@ -80,7 +84,7 @@ type service struct {
 	registry   *prometheus.Registry // of all metrics
 	server     *server.Server
 	listener   net.Listener
-	operations net.Listener // nil for none
+	web        net.Listener // nil for none
 
 	deadline context.Context // of calls and rounds under way at a stop
 	cut      context.CancelFunc
@@ -120,8 +124,8 @@ func (s *service) tasks() []task {
 		all = append(all, task{"rounds on findings", s.rounds.Run})
 	}
 	all = append(all, task{"findings", s.runFindings})
-	if s.operations != nil {
-		all = append(all, task{"operations", s.serveOperations})
+	if s.web != nil {
+		all = append(all, task{"web", s.serveWeb})
 	}
 	all = append(all,
 		task{"api", s.serveAPI},
@@ -196,18 +200,21 @@ func (s *service) serveAPI(ctx context.Context) error {
 	return <-served
 }
 
-func (s *service) serveOperations(ctx context.Context) error {
-	web := &http.Server{Handler: s.server.Operations(), ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout: 2 * time.Minute}
+// serveWeb lets answers under way end until the deadline: the API, which the calls of HTTP go to, ended before.
+func (s *service) serveWeb(ctx context.Context) error {
+	web := &http.Server{Handler: s.server.Web(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 64},
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	served := make(chan error, 1)
-	go func() { served <- web.Serve(s.operations) }()
-	s.log.Info("answering /metrics, /healthz and /readyz", "address", s.operations.Addr().String())
+	go func() { served <- web.Serve(s.web) }()
+	s.log.Info("answering HTTP: /v1, /metrics, /healthz and /readyz", "address", s.web.Addr().String())
 	select {
 	case err := <-served: // of the listener: the API goes on
-		s.log.Error("operations are not served", "err", err)
+		s.log.Error("HTTP is not served", "err", err)
 		<-ctx.Done()
 	case <-ctx.Done():
 	}
+	_ = web.Shutdown(s.deadline) // of answers that take longer
 	return web.Close()
 }
 
@@ -286,12 +293,13 @@ func open(o Options) (s *service, err error) {
 	if s.listener, err = o.Listen(); err != nil {
 		return s, err
 	}
-	if o.Operations != nil {
-		if s.operations, err = o.Operations(); err != nil {
+	if o.Web != nil {
+		if s.web, err = o.Web(); err != nil {
 			return s, err
 		}
-		if config := o.Access.TLS("http/1.1"); config != nil {
-			s.operations = tls.NewListener(s.operations, config)
+		s.web = netutil.LimitListener(s.web, maxWeb)
+		if config := o.Access.TLS("h2", "http/1.1"); config != nil {
+			s.web = tls.NewListener(s.web, config)
 		}
 	}
 	so := o.Server
@@ -310,7 +318,7 @@ func open(o Options) (s *service, err error) {
 // close releases the files and listeners of open.
 func (s *service) close() (err error) {
 	s.cut()
-	for _, l := range []net.Listener{s.listener, s.operations} {
+	for _, l := range []net.Listener{s.listener, s.web} {
 		if l != nil {
 			_ = l.Close()
 		}

@@ -72,7 +72,7 @@ func options(t *testing.T) (Options, *logged) {
 	}
 	agent := push.Agent{Scheduler: "prod", Instance: "a", Endpoint: client.Endpoint{Address: "127.0.0.1:1"},
 		Deadline: time.Second, Interval: time.Second}
-	return Options{Dir: t.TempDir(), Access: files, Listen: local, Operations: local, Agents: []push.Agent{agent},
+	return Options{Dir: t.TempDir(), Access: files, Listen: local, Web: local, Agents: []push.Agent{agent},
 		Controller: controller.Options{Decide: decide, Workers: 1, Retain: 60 * 24 * time.Hour},
 		Findings:   Findings{RoundsEvery: time.Hour, Webhook: "http://127.0.0.1:1/hook"}, Drain: 10 * time.Second,
 		Log: slog.New(slog.NewTextHandler(log, nil))}, log
@@ -127,7 +127,7 @@ func TestOrderOfShutdown(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it is not ready: %v\n%s", err, log)
 		}
-		if got, err = http.Get("http://" + s.operations.Addr().String() + "/readyz/tuning"); err == nil {
+		if got, err = http.Get("http://" + s.web.Addr().String() + "/readyz/tuning"); err == nil {
 			_ = got.Body.Close()
 		}
 	}
@@ -136,7 +136,7 @@ func TestOrderOfShutdown(t *testing.T) {
 	if err := errors.Join(<-done, s.close()); err != nil {
 		t.Error(err)
 	}
-	want := []string{"notices", "agents", "rounds", "api", "operations", "findings", "rounds on findings", "webhook",
+	want := []string{"notices", "agents", "rounds", "api", "web", "findings", "rounds on findings", "webhook",
 		"studies", "reports", "workloads", "controller", "access files"}
 	if !slices.Equal(ended, want) {
 		t.Errorf("the parts ended in this order: %v, want %v", ended, want)
@@ -275,7 +275,7 @@ func TestDamagedTelemetryIsShown(t *testing.T) {
 	defer s.close()
 	ready := func() string {
 		w := httptest.NewRecorder()
-		s.server.Operations().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+		s.server.Web().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 		return w.Body.String()
 	}
 	if text := ready(); strings.Contains(text, "damaged") {

@@ -238,17 +238,20 @@ func (s *Source) warnExpiry() {
 // a name.
 func (s *Source) Identify(c Credential) (Caller, error) { return s.current.Load().identify(c, s.now()) }
 
-// TLS is the configuration of the server for a protocol such as h2; nil without encryption. New connections use the
+// Identifies reports whether there is a roles file.
+func (s *Source) Identifies() bool { return s.files.Roles != "" }
+
+// TLS is the configuration of the server for protocols such as h2; nil without encryption. New connections use the
 // content of the files at that time; open ones go on. A client without a certificate may connect: it may bring a
 // token, or ask for its health.
-func (s *Source) TLS(protocol string) *tls.Config {
+func (s *Source) TLS(protocols ...string) *tls.Config {
 	if s.files.Cert == "" {
 		return nil
 	}
 	config := func() *tls.Config {
 		m := s.current.Load()
 		c := &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*m.cert},
-			NextProtos: []string{protocol}, Time: s.now,
+			NextProtos: protocols, Time: s.now,
 			// A resumed session would be verified by the files of its first handshake.
 			SessionTicketsDisabled: true}
 		if m.pool != nil {

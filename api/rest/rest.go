@@ -10,11 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/genproto/googleapis/api/annotations"
@@ -79,7 +81,6 @@ func New(o Options) (http.Handler, error) {
 	return mux, errors.Join(
 		RegisterAuditServiceHandlerClient(ctx, mux, pb.NewAuditServiceClient(o.Conn)),
 		RegisterConfigurationServiceHandlerClient(ctx, mux, pb.NewConfigurationServiceClient(o.Conn)),
-		RegisterExplanationServiceHandlerClient(ctx, mux, pb.NewExplanationServiceClient(o.Conn)),
 		RegisterFindingServiceHandlerClient(ctx, mux, pb.NewFindingServiceClient(o.Conn)),
 		RegisterMaintenanceServiceHandlerClient(ctx, mux, pb.NewMaintenanceServiceClient(o.Conn)),
 		RegisterMetricServiceHandlerClient(ctx, mux, pb.NewMetricServiceClient(o.Conn)),
@@ -88,7 +89,9 @@ func New(o Options) (http.Handler, error) {
 		RegisterStudyServiceHandlerClient(ctx, mux, pb.NewStudyServiceClient(o.Conn)),
 		RegisterTelemetryServiceHandlerClient(ctx, mux, pb.NewTelemetryServiceClient(o.Conn)),
 		RegisterTuningServiceHandlerClient(ctx, mux, pb.NewTuningServiceClient(o.Conn)),
-		RegisterWorkloadServiceHandlerClient(ctx, mux, pb.NewWorkloadServiceClient(o.Conn)))
+		RegisterWorkloadServiceHandlerClient(ctx, mux, pb.NewWorkloadServiceClient(o.Conn)),
+		// The path that was added last counts: rounds/1:explain before rounds/*.
+		RegisterExplanationServiceHandlerClient(ctx, mux, pb.NewExplanationServiceClient(o.Conn)))
 }
 
 func routingError(w http.ResponseWriter, r *http.Request, code int) {
@@ -174,11 +177,17 @@ func (h *handler) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 			Error(w, 0, err)
 			return
 		}
-		for key := range r.URL.Query() {
+		texts := slices.Collect(maps.Values(params))
+		for key, values := range r.URL.Query() {
 			if !slices.Contains(route.Query, key) {
 				Error(w, 0, status.Errorf(codes.InvalidArgument, "%.80q is not a parameter of this path", key))
 				return
 			}
+			texts = append(texts, values...)
+		}
+		if !utf8.ValidString(strings.Join(texts, " ")) {
+			Error(w, 0, status.Error(codes.InvalidArgument, "the path or its query is not UTF-8"))
+			return
 		}
 		if id := r.Header.Get("Last-Event-ID"); id != "" && slices.Contains(route.Query, "resume_token") {
 			query := r.URL.Query()

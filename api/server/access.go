@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -248,6 +247,8 @@ func credentialOf(ctx context.Context) (access.Credential, error) {
 			state = &info.State
 		case localInfo:
 			return access.LocalCredential(info.caller), nil
+		case relayInfo:
+			return info.relay.credentialOf(ctx)
 		}
 	}
 	header := ""
@@ -388,28 +389,6 @@ func (s *guardedStream) RecvMsg(m any) error {
 	return nil
 }
 
-// web lets HTTP requests of identified callers through.
-func (g *guard) web(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		credential, err := access.NewCredential(r.TLS, r.Header.Get("Authorization"))
-		if err == nil {
-			var caller access.Caller
-			if caller, err = g.identify(credential); err == nil && !slices.Contains(readerRoles, caller.Role) {
-				err = denied(caller, r.URL.Path)
-			}
-		}
-		switch {
-		case err == nil:
-			h.ServeHTTP(w, r)
-		case errors.Is(err, access.ErrIdentity):
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, err.Error(), http.StatusUnauthorized)
-		default:
-			http.Error(w, err.Error(), http.StatusForbidden)
-		}
-	})
-}
-
 // AgentOptions are the options of a server of SchedulerAgent: encrypted as the files say, for operators and admins.
 func AgentOptions(files *access.Source) []grpc.ServerOption {
 	admit := func(ctx context.Context, method string) error {
@@ -460,26 +439,34 @@ func AgentOptions(files *access.Source) []grpc.ServerOption {
 func (s *Server) Connect(name, scheduler string) (*grpc.ClientConn, error) {
 	l := bufconn.Listen(1 << 20)
 	caller := access.Caller{Name: name, Role: access.Scheduler, Scheduler: scheduler}
-	go func() { _ = s.grpc.Serve(localListener{l, caller}) }()
-	return grpc.NewClient("passthrough:///local", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+	go func() { _ = s.grpc.Serve(localListener{l, localInfo{private, caller}}) }()
+	return dialLocal(l)
 }
 
-// localListener accepts connections of a caller within the process.
+func dialLocal(l *bufconn.Listener, more ...grpc.DialOption) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///local", append(more,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))...)
+}
+
+// private is the security of a connection that does not leave the process.
+var private = credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}
+
+// localListener accepts connections within the process, which info identifies.
 type localListener struct {
 	net.Listener
-	caller access.Caller
+	info credentials.AuthInfo
 }
 
 // Accept implements [net.Listener].
 func (l localListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
-	return localConn{conn, l.caller}, err
+	return localConn{conn, l.info}, err
 }
 
 type localConn struct {
 	net.Conn
-	caller access.Caller
+	info credentials.AuthInfo
 }
 
 // localInfo says that the caller is in this process.
@@ -499,8 +486,7 @@ type localCredentials struct {
 // ServerHandshake implements [credentials.TransportCredentials].
 func (c localCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if l, ok := conn.(localConn); ok {
-		level := credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}
-		return l.Conn, localInfo{level, l.caller}, nil
+		return l.Conn, l.info, nil
 	}
 	return c.TransportCredentials.ServerHandshake(conn)
 }

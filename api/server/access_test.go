@@ -666,7 +666,7 @@ func TestOperationsAccess(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+c.token)
 		}
 		w := httptest.NewRecorder()
-		s.server.Operations().ServeHTTP(w, r)
+		s.server.Web().ServeHTTP(w, r)
 		if w.Code != c.code {
 			t.Errorf("%s by %q: %d, want %d", c.path, c.token, w.Code, c.code)
 		}

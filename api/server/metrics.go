@@ -81,30 +81,15 @@ func (m *metrics) stream(srv any, stream grpc.ServerStream, info *grpc.StreamSer
 	return err
 }
 
-// operationsPage links the pages of Operations.
-const operationsPage = `<!DOCTYPE html><title>AutoSched</title><h1>AutoSched: operations</h1><ul>
-<li><a href="/metrics">/metrics</a>: metrics for Prometheus</li>
-<li><a href="/healthz">/healthz</a>: the process lives</li>
-<li><a href="/readyz">/readyz</a>: configurations are served</li>
-<li><a href="/readyz/tuning">/readyz/tuning</a>: events are taken in, and rounds run</li></ul>
-`
-
-// Operations is the HTTP handler for operators: / links the other pages, /metrics is for Prometheus and asks for a role
-// that reads, /healthz answers while the process lives, /readyz fails once the server is shutting down, and
-// /readyz/tuning fails also until events are taken in and while they cannot be stored. Both name the failing checks.
-func (s *Server) Operations() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		fmt.Fprint(w, operationsPage)
-	})
-	mux.Handle("GET /metrics", s.guard.web(promhttp.HandlerFor(s.metrics.registry,
+// addOperations adds the pages for operators: /metrics and the probes.
+func (h *web) addOperations(mux *http.ServeMux) {
+	s := h.server
+	mux.Handle("GET /metrics", h.readers(promhttp.HandlerFor(s.metrics.registry,
 		promhttp.HandlerOpts{Registry: s.metrics.registry})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { s.ready(w, nil) })
 	tuning := []string{"start", "changes", "ingest"}
 	mux.HandleFunc("GET /readyz/tuning", func(w http.ResponseWriter, _ *http.Request) { s.ready(w, tuning) })
-	return mux
 }
 
 // ready answers whether the service does its work: it fails if one of the checks named is not OK. Anybody may ask, so

@@ -19,7 +19,7 @@ import (
 
 func get(f *fixture, path string) (int, string) {
 	w := httptest.NewRecorder()
-	f.server.Operations().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	f.server.Web().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 	return w.Code, w.Body.String()
 }
 
@@ -40,7 +40,7 @@ func TestOperationsPageLinksTheOthers(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	f := serve(t, nil)
 	ctx := background(t)
-	page := httptest.NewServer(f.server.Operations())
+	page := httptest.NewServer(f.server.Web())
 	defer page.Close()
 	compare := func(name, want string) {
 		t.Helper()

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -82,7 +83,9 @@ type Options struct {
 	// Access encrypts connections and identifies callers; if nil, connections are
 	// plain and every caller may do anything.
 	Access *access.Source
-	// Registry has the metrics of Operations; one of its own if nil.
+	// Pages answers by HTTP where nothing else of Web does, without asking who calls; a list of paths if nil.
+	Pages http.Handler
+	// Registry has the metrics of Web; one of its own if nil.
 	Registry *prometheus.Registry
 	// Store is the service's, for backups and checks; these are refused or left out if it is nil.
 	Store Store
@@ -108,6 +111,7 @@ type Server struct {
 	drain    sync.Once
 	metrics  *metrics
 	guard    *guard
+	web      *web
 	quota    *rpc.Quota
 	pages    rpc.Pager
 
@@ -143,6 +147,7 @@ func New(o Options) *Server {
 	if o.Access != nil {
 		s.metrics.addAccess(o.Access)
 	}
+	s.web = newWeb(s, &o)
 	s.grpc = grpc.NewServer(s.options(&o)...)
 	s.addServices(&o)
 	healthpb.RegisterHealthServer(s.grpc, s.health)
@@ -312,6 +317,7 @@ func (s *Server) Shutdown(ctx context.Context) {
 		s.grpc.Stop()
 		<-done
 	}
+	_ = s.web.relay.close() // of a connection that the server closed
 }
 
 // recoverUnary keeps a handler's panic from ending the process.
