@@ -8,19 +8,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/autosched/autosched/schedulers"
-	"github.com/autosched/autosched/schedulers/native"
 	"github.com/autosched/autosched/space"
 )
-
-// FormOf returns the configuration file of schedulers of a type. Those that are not built in have one
-// with the names of their parameters.
-func FormOf(schedulerType string) native.Form {
-	if s, err := schedulers.Find(schedulerType); err == nil {
-		return s.Form()
-	}
-	return &native.Options{Comment: "the parameters by their ids"}
-}
 
 // FromProto converts the values of a configuration.
 func FromProto(parameters map[string]*structpb.Value) (space.Values, error) {

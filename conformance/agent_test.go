@@ -19,10 +19,10 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/autosched/autosched/adapter"
 	"github.com/autosched/autosched/adapter/file"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/conformance"
+	"github.com/autosched/autosched/schedulers"
 )
 
 // called is a scheduler that is called, with a fault.
@@ -166,7 +166,7 @@ func TestAgents(t *testing.T) {
 		t.Parallel()
 		path := filepath.Join(t.TempDir(), "options.yaml")
 		wants(t, checkAgent(t, "lucid", func() (pb.SchedulerAgentServer, func()) {
-			d, err := file.Open(file.Options{Path: path, Form: adapter.FormOf("lucid")})
+			d, err := file.Open(file.Options{Path: path, Form: schedulers.FormOf("lucid")})
 			if err != nil {
 				t.Error(err)
 				return &called{}, func() {}

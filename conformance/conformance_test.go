@@ -171,7 +171,7 @@ func TestFileAdapter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "options.yaml")
 	conforms(t, check(t, conformance.Options{Registered: registration("lucid")},
 		func(ctx context.Context, conn *grpc.ClientConn) {
-			d, err := file.Open(file.Options{Path: path, Form: adapter.FormOf("lucid")})
+			d, err := file.Open(file.Options{Path: path, Form: schedulers.FormOf("lucid")})
 			if err != nil {
 				t.Error(err)
 				return

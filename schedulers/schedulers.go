@@ -154,6 +154,15 @@ func (s *Scheduler) Form() native.Form {
 	return &native.Options{Comment: s.Name + ": the parameters by their ids"}
 }
 
+// FormOf returns the configuration file of schedulers of a type. Those that are not built in have one with the names of
+// their parameters.
+func FormOf(schedulerType string) native.Form {
+	if s, err := Find(schedulerType); err == nil {
+		return s.Form()
+	}
+	return &native.Options{Comment: "the parameters by their ids"}
+}
+
 // Find returns the scheduler of a name, which may have suffixes (SleepSuffix). The error lists the known names.
 func Find(name string) (*Scheduler, error) {
 	if strings.Contains(name, "+") && variants()[name] != nil {

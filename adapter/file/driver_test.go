@@ -50,7 +50,7 @@ func newScheduler(t *testing.T) *scheduler {
 		t.Fatal(err)
 	}
 	run := func(what string) []string { return []string{"sh", path, what, "{file}", filepath.Join(dir, "runs")} }
-	s.o = Options{Path: s.file, Form: adapter.FormOf("tiresias"), Check: run("check"), Reload: run("reload"),
+	s.o = Options{Path: s.file, Form: schedulers.FormOf("tiresias"), Check: run("check"), Reload: run("reload"),
 		ReadBack: run("show")}
 	return s
 }
@@ -161,7 +161,7 @@ func TestApply(t *testing.T) {
 	s.apply(d, 10, 1, "read back: order is missing")
 	d.o.Reload = []string{filepath.Join(s.dir, "none")}
 	s.apply(d, 11, 1, "and the previous file could not be put back in force")
-	d.o.Form = adapter.FormOf("themis")
+	d.o.Form = schedulers.FormOf("themis")
 	s.apply(d, 12, 1, "render: ")
 	d.note.InForce.EpochCounter = 2
 	s.apply(d, 13, 1, "is of epoch 1 of the store, before 2")

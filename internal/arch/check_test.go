@@ -94,7 +94,7 @@ var layers = []layer{
 	{"conformance", 6, []string{"api/autosched/v1", "adapter", "client", "schedulers", "space"}},
 	// No resource of the API knows another.
 	{"api/server/admin", 6, resource},
-	{"api/server/config", 6, resource},
+	{"api/server/config", 6, append([]string{"schedulers"}, resource...)},
 	{"api/server/explain", 6, resource},
 	{"api/server/metric", 6, resource},
 	{"api/server/operation", 6, resource},

@@ -275,8 +275,11 @@ type Configuration struct {
 	// Output only. What the scheduler reported while it was in force, by metric, against what it reported before.
 	// GetConfiguration alone has it.
 	ReportedMetrics []*ReportedMetric `protobuf:"bytes,100,rep,name=reported_metrics,json=reportedMetrics,proto3" json:"reported_metrics,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Output only. The values as the scheduler's own configuration file, as 'autosched scheduler config render' prints it.
+	// GetConfiguration alone has it.
+	NativeText    string `protobuf:"bytes,101,opt,name=native_text,json=nativeText,proto3" json:"native_text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Configuration) Reset() {
@@ -433,6 +436,13 @@ func (x *Configuration) GetReportedMetrics() []*ReportedMetric {
 		return x.ReportedMetrics
 	}
 	return nil
+}
+
+func (x *Configuration) GetNativeText() string {
+	if x != nil {
+		return x.NativeText
+	}
+	return ""
 }
 
 // Review is an operator's decision about a proposal.
@@ -2761,7 +2771,7 @@ var File_autosched_v1_configuration_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
-	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x19autosched/v1/metric.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x92\n" +
+	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x19autosched/v1/metric.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb8\n" +
 	"\n" +
 	"\rConfiguration\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x15\n" +
@@ -2786,7 +2796,9 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochB\x03\xe0A\x03R\x05epoch\x122\n" +
 	"\x12scheduler_revision\x18G \x01(\x03B\x03\xe0A\x03R\x11schedulerRevision\x121\n" +
 	"\x06review\x18H \x01(\v2\x14.autosched.v1.ReviewB\x03\xe0A\x03R\x06review\x12L\n" +
-	"\x10reported_metrics\x18d \x03(\v2\x1c.autosched.v1.ReportedMetricB\x03\xe0A\x03R\x0freportedMetrics\x1aU\n" +
+	"\x10reported_metrics\x18d \x03(\v2\x1c.autosched.v1.ReportedMetricB\x03\xe0A\x03R\x0freportedMetrics\x12$\n" +
+	"\vnative_text\x18e \x01(\tB\x03\xe0A\x03R\n" +
+	"nativeText\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\x7f\n" +

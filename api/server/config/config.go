@@ -21,6 +21,8 @@ import (
 	"github.com/autosched/autosched/api/server/rpc"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/schedulers/native"
 	"github.com/autosched/autosched/space"
 )
 
@@ -311,6 +313,12 @@ func (s *Service) GetConfiguration(_ context.Context, req *pb.GetConfigurationRe
 	out := s.o.Stamp.Configuration(c)
 	if out.Incident == nil {
 		out.Incident = render.IncidentToProto(s.o.Controller.WayBack(c))
+	}
+	if of, _, err := s.o.Controller.Scheduler(id); err == nil && !c.Config.IsZero() {
+		text, err := schedulers.FormOf(of.Type).Render(native.ValuesOf(c.Config))
+		if err == nil { // a file that cannot be written is left out: the values are there
+			out.NativeText = string(text)
+		}
 	}
 	out.ReportedMetrics, err = render.Reported(s.o.Reports, id, revision)
 	return out, err

@@ -163,7 +163,7 @@ func (o *adapterFileOptions) run(ctx context.Context, notes io.Writer) error {
 		}
 		form = s.GetSpec().GetSchedulerType()
 	}
-	o.driver.Form = adapter.FormOf(form)
+	o.driver.Form = schedulers.FormOf(form)
 	driver, err := filedriver.Open(o.driver)
 	if err != nil {
 		return fmt.Errorf("--%w", err)

@@ -20,6 +20,7 @@ import (
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/schedulers/native"
 	"github.com/autosched/autosched/space"
 )
@@ -411,5 +412,5 @@ func getNative(ctx context.Context, c *cli.Client, name string, revision int64) 
 		return nil, nil, nil, err
 	}
 	values, err := adapter.FromProto(got.GetParameters())
-	return adapter.FormOf(s.GetSpec().GetSchedulerType()), got, values, err
+	return schedulers.FormOf(s.GetSpec().GetSchedulerType()), got, values, err
 }
