@@ -82,7 +82,8 @@ var layers = []layer{
 	// A scheduler's side of the public API, and adapters for schedulers that do not call it.
 	{"client", 6, []string{"api/autosched/v1"}},
 	// A site is described for simulations, by the commands of a Slurm cluster.
-	{"adapter/slurm/site", 6, []string{"adapter/slurm", "internal/slurmtext", "replay", "schedulers", "space", "workload",
+	{"adapter/site", 6, []string{"space", "workload", "internal/atomicfile"}},
+	{"adapter/slurm/site", 6, []string{"adapter/site", "adapter/slurm", "internal/slurmtext", "replay", "schedulers", "space", "workload",
 		"internal/atomicfile"}},
 	// Pages that call the API from a browser, and their tests, a Go module of its own.
 	{"web/browser", 7, nil},

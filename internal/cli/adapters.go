@@ -11,9 +11,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/autosched/autosched/adapter/site"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 )
 
 // RefuseOpen is an error if the service answers anonymous callers: then every account that reaches it sets the
@@ -84,5 +87,19 @@ func LogApplied(log *slog.Logger, more ...any) func(*pb.Configuration, error) {
 			return
 		}
 		log.Info("in force", slices.Concat([]any{"revision", c.GetRevision()}, more)...)
+	}
+}
+
+// Registration returns how a site under a scheduler is rendered for 'autosched scheduler register'.
+func Registration(scheduler string) func(site.Registration) ([]byte, error) {
+	return func(r site.Registration) ([]byte, error) {
+		return protojson.MarshalOptions{Multiline: true, Indent: "  "}.Marshal(&pb.Scheduler{
+			Name: "schedulers/" + r.ID,
+			Spec: &pb.SchedulerSpec{SchedulerType: scheduler, Mode: pb.SchedulerSpec_RECOMMEND,
+				Cluster: convert.ClusterToProto(r.Cluster),
+				Parameters: slices.DeleteFunc(convert.Parameters(r.Parameters), func(p *pb.ParameterSpec) bool {
+					return !slices.Contains(r.Tuned, p.GetParameterId())
+				})},
+		})
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/adapter/slurm/site"
+	"github.com/autosched/autosched/adapter/site"
+	slurmsite "github.com/autosched/autosched/adapter/slurm/site"
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
@@ -195,13 +197,14 @@ func (in *ReplayInput) Window() replay.Window {
 	return replay.Window{Name: clock(in.From) + ".." + clock(in.To), From: in.From, To: in.To}
 }
 
-// SiteFlag is --site: a Slurm cluster as slurm init described it.
+// SiteFlag is --site: a cluster as slurm init or autosched-kube init described it.
 type SiteFlag struct {
-	Dir string
-	out string // of the file of settings
+	Dir  string
+	out  string   // of the file of settings
+	kind siteKind // of the folder
 }
 
-// Add adds the flag of the folder that slurm init wrote.
+// Add adds the flag of the folder.
 func (f *SiteFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Dir, "site", "",
 		"folder that 'autosched slurm init' wrote: in place of --cluster, --scheduler slurm, --config with the settings "+
@@ -221,33 +224,67 @@ func (f *SiteFlag) Use(r *ReplayFlags, config *ConfigFlags, recorded *RecordedFl
 		return UsageError{errors.New("--conf-out: the settings are lines of slurm.conf: describe the cluster with --site")}
 	case f.Dir == "":
 		return nil
-	case r.Given("scheduler") && r.Scheduler != "slurm":
-		return UsageError{fmt.Errorf("--site: describes a cluster under slurm, and --scheduler is %s", r.Scheduler)}
 	case r.Given("cluster") || r.Given("nodes") || r.Given("gpus-per-node"):
 		return UsageError{errors.New("--site and --cluster, --nodes, --gpus-per-node exclude each other")}
 	}
 	folder := site.Folder(f.Dir)
-	if path := folder.Missing(); path != "" {
-		return UsageError{fmt.Errorf("--site: %s is missing: name the folder that 'autosched slurm init --out' wrote",
-			path)}
+	name := "slurm" // where nothing says otherwise
+	if text, err := os.ReadFile(folder.Path(site.Scheduler)); err == nil {
+		var registered struct {
+			Spec struct{ SchedulerType string }
+		}
+		_ = json.Unmarshal(text, &registered) // the space is read from it below
+		name = cmp.Or(registered.Spec.SchedulerType, name)
 	}
-	r.Scheduler, r.ClusterFile = "slurm", folder.Path(site.Cluster)
+	var known bool
+	if f.kind, known = siteKinds[name]; !known {
+		return UsageError{fmt.Errorf("--site: describes a cluster under %s, which no command does", name)}
+	}
+	if path := folder.Missing(f.kind.own...); path != "" {
+		return UsageError{fmt.Errorf("--site: %s is missing: name the folder that '%s init --out' wrote", path,
+			f.kind.program)}
+	}
+	if r.Given("scheduler") && r.Scheduler != name {
+		return UsageError{fmt.Errorf("--site: describes a cluster under %s, and --scheduler is %s", name, r.Scheduler)}
+	}
+	r.Scheduler, r.ClusterFile = name, folder.Path(site.Cluster)
 	if config.File == "" && config.Preset == "" && config.slurm == "" {
 		config.File = folder.Path(site.Current)
 	}
 	if !r.Given("recorded-scheduler") {
-		recorded.Name = "slurm"
+		recorded.Name = name
 	}
-	if r.changing && r.nodes == "" && folder.HasNodeEvents() {
+	if r.changing && r.nodes == "" && folder.Has(site.NodeEvents) {
 		r.nodes = folder.Path(site.NodeEvents)
 	}
 	var err error
-	r.narrowed, err = NarrowedSlurm(folder.Path(site.Scheduler))
+	r.narrowed, err = narrowed(folder.Path(site.Scheduler), f.kind.narrow)
 	return err
+}
+
+// siteKind is the part of a folder that depends on the scheduler.
+type siteKind struct {
+	own    []string // names of its files
+	narrow func(*space.Space) (*schedulers.Scheduler, error)
+	// change describes a change of the settings to a configuration, which a file of a name is to make.
+	change func(f site.Folder, after space.Config, to string) (*replay.SettingsChange, error)
+	// program writes the folder; out is the usual name of the file of settings, of is which file or objects it changes,
+	// and where is where its commands run.
+	program, out, of, where string
+}
+
+var siteKinds = map[string]siteKind{
+	"slurm": {own: []string{slurmsite.Settings}, narrow: slurmsite.Narrow, change: slurmsite.Change,
+		program: "autosched slurm", out: "tuned.conf", of: "the file that slurm.conf includes", where: "Where Slurm runs"},
 }
 
 // NarrowedSlurm is Slurm with the parameters and ranges of a registration.
 func NarrowedSlurm(path string) (*schedulers.Scheduler, error) {
+	return narrowed(path, slurmsite.Narrow)
+}
+
+// narrowed is a scheduler with the parameters and ranges of a registration.
+func narrowed(path string, narrow func(*space.Space) (*schedulers.Scheduler, error)) (*schedulers.Scheduler, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("--site: %w", err)
@@ -256,7 +293,7 @@ func NarrowedSlurm(path string) (*schedulers.Scheduler, error) {
 	if err != nil {
 		return nil, ListViolations(path, err)
 	}
-	s, err := site.Narrow(registered)
+	s, err := narrow(registered)
 	return s, ListViolations(path, err)
 }
 
@@ -271,10 +308,20 @@ func (f *SiteFlag) Change(ctx context.Context, in *ReplayInput, r *ReplayFlags, 
 	if err != nil {
 		return nil, err
 	}
-	out, err := site.Folder(f.Dir).Change(ctx, s, before, after, cmp.Or(f.out, "tuned.conf"), replay.CompareOptions{
-		Trace: in.Trace, Cluster: r.Cluster, Windows: []replay.Window{in.Window()}, Warmup: in.Warmup, Seed: r.Seed,
-		Simulate: in.Options})
-	if err != nil || out == nil || f.out == "" {
+	if before.Equal(after) {
+		return nil, nil
+	}
+	out, err := f.kind.change(site.Folder(f.Dir), after, cmp.Or(f.out, f.kind.out))
+	if err != nil {
+		return nil, err
+	}
+	clock := func(d time.Duration) string { return in.Trace.Zero().Add(d).Format(time.RFC3339) }
+	w := in.Window()
+	out.From, out.To = clock(w.From), clock(w.To)
+	if out.Waits, err = replay.CompareWaits(ctx, replay.CompareOptions{Trace: in.Trace, Cluster: r.Cluster,
+		Windows: []replay.Window{w}, Warmup: in.Warmup, Seed: r.Seed, Simulate: in.Options,
+		Rows: []replay.Row{{Name: "current", Scheduler: s, Config: before}, {Name: "recommended", Scheduler: s,
+			Config: after}}}); err != nil || f.out == "" {
 		return out, err
 	}
 	return out, WriteFile(f.out, "--conf-out", func(w io.Writer) error {
@@ -310,20 +357,20 @@ func (f *SiteFlag) PrintChange(w io.Writer, c *replay.SettingsChange) error {
 		fmt.Fprintf(w, "... %d more tenants and users, which lose less or gain; --json has all\n", left)
 	}
 	if c.Patch == "" {
-		_, err := fmt.Fprintf(w, "\n%s says this already.\n", site.Folder(f.Dir).Path(site.Settings))
+		_, err := fmt.Fprintf(w, "\nThe settings of %s are these already.\n", f.Dir)
 		return err
 	}
-	fmt.Fprintf(w, "\nThe change of the file that slurm.conf includes:\n\n%s\n", c.Patch)
+	fmt.Fprintf(w, "\nThe change of %s:\n\n%s\n", f.kind.of, c.Patch)
 	if len(c.QOS) > 0 {
 		fmt.Fprintf(w, "Applied with it, for all clusters of the slurmdbd:\n  %s\n\n",
 			strings.Join(c.QOS, "\n  "))
 	}
 	if f.out == "" {
-		fmt.Fprintln(w, "With --conf-out tuned.conf the file is written. "+
-			"Where Slurm runs, check it, put it in force, and take it back:")
+		fmt.Fprintf(w, "With --conf-out %s the file is written. ", f.kind.out)
 	} else {
-		fmt.Fprintf(w, "%s is written. Where Slurm runs, check it, put it in force, and take it back:\n", f.out)
+		fmt.Fprintf(w, "%s is written. ", f.out)
 	}
+	fmt.Fprintf(w, "%s, check it, put it in force, and take it back:\n", f.kind.where)
 	for _, command := range c.Commands {
 		fmt.Fprintf(w, "  %s\n", command)
 	}

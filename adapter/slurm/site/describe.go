@@ -7,10 +7,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -19,12 +17,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/adapter/site"
 	"github.com/autosched/autosched/adapter/slurm"
-	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
-	"github.com/autosched/autosched/space"
-	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
 )
 
@@ -224,57 +220,24 @@ func (d *Description) readConf(include string, must bool) error {
 	return nil
 }
 
-// A Registration is a description as the service registers it.
-type Registration struct {
-	ID      string
-	Cluster workload.Cluster
-	// Parameters are the settings in force, in the space as the site narrows it.
-	Parameters space.Config
-	// Tuned lists the ids of the parameters to register.
-	Tuned []string
-}
-
 // Write writes the files of a folder and lists them in d.Files. encode renders the registration as JSON of the API.
-func (d *Description) Write(dir string, encode func(Registration) ([]byte, error)) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return &OptionError{"Out", err}
-	}
-	cluster, err := json.MarshalIndent(d.site.Cluster, "", "  ")
-	if err != nil {
-		return err
-	}
-	var current, events bytes.Buffer
+func (d *Description) Write(dir string, encode func(site.Registration) ([]byte, error)) error {
+	var events bytes.Buffer
 	if _, err := trace.WriteNodeEvents(&events, time.Unix(0, 0).UTC(), d.site.Cluster, d.site.Outages); err != nil {
 		return err
-	}
-	for _, id := range d.site.Current.IDs() {
-		value, err := json.Marshal(d.site.Current.Get(id)) // YAML reads it as the same value
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&current, "%s: %s\n", id, value)
 	}
 	narrowed, err := d.site.Narrowed()
 	if err != nil {
 		return err
 	}
-	registration, err := encode(Registration{d.id, d.site.Cluster, narrowed, d.site.Config.Tuned()})
+	files, err := site.Describe(site.Registration{ID: d.id, Cluster: d.site.Cluster, Parameters: narrowed,
+		Tuned: d.site.Config.Tuned()}, d.site.Current, encode)
 	if err != nil {
 		return err
 	}
-	for _, f := range []struct {
-		name string
-		text []byte
-	}{{Cluster, cluster}, {Current, current.Bytes()}, {Scheduler, registration}, {NodeEvents, events.Bytes()},
-		{Settings, d.owned}} {
-		path := filepath.Join(dir, f.name)
-		d.Files = append(d.Files, path)
-		if err := atomicfile.Write(path, func(w io.Writer) error {
-			_, err := w.Write(append(bytes.TrimRight(f.text, "\n"), '\n'))
-			return err
-		}); err != nil {
-			return &OptionError{"Out", err}
-		}
+	if d.Files, err = site.Folder(dir).Write(append(files, site.File{Name: site.NodeEvents, Text: events.Bytes()},
+		site.File{Name: Settings, Text: d.owned})...); err != nil {
+		return &OptionError{"Out", err}
 	}
 	return nil
 }

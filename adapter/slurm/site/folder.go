@@ -1,14 +1,12 @@
 package site
 
 import (
-	"context"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/autosched/autosched/adapter/site"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/schedulers/slurm"
@@ -16,33 +14,8 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Files of a folder.
-const (
-	Cluster    = "cluster.json"    // the cluster, as workload.Cluster
-	Current    = "current.yaml"    // the settings in force
-	Scheduler  = "scheduler.json"  // the registration
-	Settings   = "autosched.conf"  // the file that slurm.conf includes
-	NodeEvents = "node-events.csv" // optional: when nodes were down or drained
-)
-
-// A Folder is the path of a folder that [Description.Write] wrote.
-type Folder string
-
-// Path returns the path of a file of the folder.
-func (f Folder) Path(name string) string { return filepath.Join(string(f), name) }
-
-// Missing returns the path of the first required file that is not there, empty if all are.
-func (f Folder) Missing() string {
-	for _, name := range []string{Cluster, Current, Scheduler, Settings} {
-		if path := f.Path(name); !exists(path) {
-			return path
-		}
-	}
-	return ""
-}
-
-// HasNodeEvents reports whether the folder has events of nodes.
-func (f Folder) HasNodeEvents() bool { return exists(f.Path(NodeEvents)) }
+// Settings is the file of a folder that slurm.conf includes.
+const Settings = "autosched.conf"
 
 // Narrow returns Slurm with the parameters and ranges of a registration. Defaults are Slurm's, or the nearest in range.
 // Presets keep the site's intervals, so that they differ in the order of jobs alone.
@@ -84,13 +57,9 @@ func Narrow(registered *space.Space) (*schedulers.Scheduler, error) {
 	return out, nil
 }
 
-// Change describes the change of the folder's settings from one configuration to another; nil where they are equal. to
-// is the path that the commands name for the new file. The waits of jobs are simulated as in says, in its one window.
-func (f Folder) Change(ctx context.Context, s *schedulers.Scheduler, from, after space.Config, to string,
-	in replay.CompareOptions) (*replay.SettingsChange, error) {
-	if from.Equal(after) {
-		return nil, nil
-	}
+// Change describes a change of a folder's settings to a configuration. to is the path that the commands name for the
+// new file.
+func Change(f site.Folder, after space.Config, to string) (*replay.SettingsChange, error) {
 	text, err := os.ReadFile(f.Path(Settings))
 	if err != nil {
 		return nil, err
@@ -103,12 +72,6 @@ func (f Folder) Change(ctx context.Context, s *schedulers.Scheduler, from, after
 	if qos, err := conf.QOSPriorities(patch.Text); err != nil || len(qos) > 0 {
 		apply += " --allow-qos own"
 	}
-	clock := func(d time.Duration) string { return in.Trace.Zero().Add(d).Format(time.RFC3339) }
-	out := &replay.SettingsChange{From: clock(in.Windows[0].From), To: clock(in.Windows[0].To),
-		Text: string(patch.Text), Patch: patch.Diff, QOS: patch.QOS,
-		Commands: []string{apply + " --dry-run", apply, "autosched slurm rollback"}}
-	in.Rows = []replay.Row{{Name: "current", Scheduler: s, Config: from},
-		{Name: "recommended", Scheduler: s, Config: after}}
-	out.Waits, err = replay.CompareWaits(ctx, in)
-	return out, err
+	return &replay.SettingsChange{Text: string(patch.Text), Patch: patch.Diff, QOS: patch.QOS,
+		Commands: []string{apply + " --dry-run", apply, "autosched slurm rollback"}}, nil
 }

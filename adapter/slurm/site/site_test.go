@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/autosched/autosched/adapter/slurm/site"
+	"github.com/autosched/autosched/adapter/site"
+	slurmsite "github.com/autosched/autosched/adapter/slurm/site"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/space"
@@ -30,7 +31,7 @@ func write(t *testing.T, path, text string) {
 
 // TestFolder: a written folder is complete, and lacks each of its files in turn.
 func TestFolder(t *testing.T) {
-	d, err := site.Describe(t.Context(), site.Options{Saved: listings, TuneQOS: []string{"high"}})
+	d, err := slurmsite.Describe(t.Context(), slurmsite.Options{Saved: listings, TuneQOS: []string{"high"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,8 @@ func TestFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := site.Folder(dir)
-	if missing := folder.Missing(); missing != "" || !folder.HasNodeEvents() || len(d.Files) != 5 {
+	missing := folder.Missing(slurmsite.Settings)
+	if missing != "" || !folder.Has(site.NodeEvents) || len(d.Files) != 5 {
 		t.Errorf("%s is missing; files are %q", missing, d.Files)
 	}
 	if d.Read || d.Present || d.Include != "include autosched.conf" ||
@@ -52,11 +54,11 @@ func TestFolder(t *testing.T) {
 	if err != nil || !slices.Contains(tuned, "QOS.high.Priority") {
 		t.Errorf("%v: the registration has %q", err, tuned)
 	}
-	for _, name := range []string{site.Cluster, site.Current, site.Scheduler, site.Settings} {
+	for _, name := range []string{site.Cluster, site.Current, site.Scheduler, slurmsite.Settings} {
 		if err := os.Rename(folder.Path(name), folder.Path("away")); err != nil {
 			t.Fatal(err)
 		}
-		if missing := folder.Missing(); missing != folder.Path(name) {
+		if missing := folder.Missing(slurmsite.Settings); missing != folder.Path(name) {
 			t.Errorf("without %s the folder lacks %q", name, missing)
 		}
 		if err := os.Rename(folder.Path("away"), folder.Path(name)); err != nil {
@@ -69,7 +71,7 @@ func TestFolder(t *testing.T) {
 func TestCloud(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "slurm.conf")
 	write(t, path, "ClusterName=emulated\nNodeName=cl[1-2] State=CLOUD Gres=gpu:8\n")
-	d, err := site.Describe(t.Context(), site.Options{Saved: listings, Conf: path})
+	d, err := slurmsite.Describe(t.Context(), slurmsite.Options{Saved: listings, Conf: path})
 	if err != nil || !strings.Contains(strings.Join(d.Notes, "\n"), "2 CLOUD nodes are off and not listed, and their "+
 		"GPUs are missing: cl1,cl2") {
 		t.Errorf("%v %q", err, d.Notes)
@@ -83,7 +85,7 @@ func TestConf(t *testing.T) {
 	write(t, path, "ClusterName=emulated\nPriorityWeightAge=1000\nMailProg=/bin/true\n"+
 		"SchedulerParameters=bf_interval=20\ninclude none.conf\ninclude "+include+"\n")
 	write(t, include, "PriorityWeightFairshare=5\n")
-	d, err := site.Describe(t.Context(), site.Options{Saved: listings, Conf: path, Include: include})
+	d, err := slurmsite.Describe(t.Context(), slurmsite.Options{Saved: listings, Conf: path, Include: include})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +110,7 @@ func TestNoConf(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, path, regexp.MustCompile(`(?m)^SLURM_CONF .*\n`).ReplaceAllString(string(text), ""))
-	d, err := site.Describe(t.Context(), site.Options{Saved: saved})
+	d, err := slurmsite.Describe(t.Context(), slurmsite.Options{Saved: saved})
 	if err != nil || d.Read || !slices.Contains(d.Notes,
 		"scontrol show config names no slurm.conf: which lines have to move is not known") {
 		t.Errorf("%v, %+v", err, d)
@@ -133,7 +135,7 @@ func TestHistory(t *testing.T) {
 	write(t, trace, jobs)
 	shares := func(path, want string) {
 		t.Helper()
-		d, err := site.Describe(t.Context(), site.Options{Saved: saved, Trace: path})
+		d, err := slurmsite.Describe(t.Context(), slurmsite.Options{Saved: saved, Trace: path})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,24 +152,24 @@ func TestHistory(t *testing.T) {
 
 // TestFaults: faults of options name the option.
 func TestFaults(t *testing.T) {
-	for option, o := range map[string]site.Options{
+	for option, o := range map[string]slurmsite.Options{
 		"Saved":   {Saved: t.TempDir()},
 		"Conf":    {Saved: listings, Conf: filepath.Join(t.TempDir(), "none")},
 		"TuneQOS": {Saved: listings, TuneQOS: []string{"bulk"}},
 		"Trace":   {Saved: listings, Trace: filepath.Join(t.TempDir(), "none")},
 	} {
-		var of *site.OptionError
-		if _, err := site.Describe(t.Context(), o); !errors.As(err, &of) || of.Option != option {
+		var of *slurmsite.OptionError
+		if _, err := slurmsite.Describe(t.Context(), o); !errors.As(err, &of) || of.Option != option {
 			t.Errorf("%s: %v", option, err)
 		}
 	}
-	d, err := site.Describe(t.Context(), site.Options{Saved: listings})
+	d, err := slurmsite.Describe(t.Context(), slurmsite.Options{Saved: listings})
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
-	var of *site.OptionError
+	var of *slurmsite.OptionError
 	if err := d.Write(file, encode); !errors.As(err, &of) || of.Option != "Out" {
 		t.Error(err)
 	}
@@ -189,7 +191,7 @@ func TestNarrow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := site.Narrow(registered)
+	s, err := slurmsite.Narrow(registered)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,13 +13,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/autosched/autosched/adapter"
 	"github.com/autosched/autosched/adapter/slurm"
 	"github.com/autosched/autosched/adapter/slurm/site"
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/space"
@@ -461,19 +459,7 @@ func (o *slurmInitOptions) run(ctx context.Context) (_ *slurmInit, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &slurmInit{d, o.out}, d.Write(o.out, registrationText)
-}
-
-// registrationText is a registration as 'autosched scheduler register' reads it.
-func registrationText(r site.Registration) ([]byte, error) {
-	return protojson.MarshalOptions{Multiline: true, Indent: "  "}.Marshal(&pb.Scheduler{
-		Name: "schedulers/" + r.ID,
-		Spec: &pb.SchedulerSpec{SchedulerType: "slurm", Mode: pb.SchedulerSpec_RECOMMEND,
-			Cluster: convert.ClusterToProto(r.Cluster),
-			Parameters: slices.DeleteFunc(convert.Parameters(r.Parameters), func(p *pb.ParameterSpec) bool {
-				return !slices.Contains(r.Tuned, p.GetParameterId())
-			})},
-	})
+	return &slurmInit{d, o.out}, d.Write(o.out, cli.Registration("slurm"))
 }
 
 func (r *slurmInit) print(w io.Writer) error {
