@@ -174,7 +174,7 @@ func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (_ map[string]*
 	if err != nil {
 		return nil, err
 	}
-	marks, err := d.mayApply(c, live)
+	marks, err := d.mayApply(ctx, c, live)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (_ map[string]*
 
 // mayApply is an error if someone else changed a field of the adapter's, or if the configuration is of an old store. It
 // counts the marks.
-func (d *Driver) mayApply(c *pb.Configuration, live Live) (marks int, err error) {
+func (d *Driver) mayApply(ctx context.Context, c *pb.Configuration, live Live) (marks int, err error) {
 	for _, o := range sorted(live) {
 		for _, patch := range []bool{false, true} {
 			m, err := markOf(live[o], patch)
@@ -219,9 +219,31 @@ func (d *Driver) mayApply(c *pb.Configuration, live Live) (marks int, err error)
 		}
 	}
 	if foreign := live.foreign(); foreign != "" && !d.o.TakeOver {
+		if err := d.lacking(ctx, live); err != nil {
+			return 0, err
+		}
 		return 0, fmt.Errorf("%w: %s: put it back, or start the adapter once with --take-over", ErrChanged, foreign)
 	}
 	return marks, nil
+}
+
+// lacking is an error if the API server dropped a field of the adapter's.
+func (d *Driver) lacking(ctx context.Context, live Live) error {
+	for _, o := range sorted(live) {
+		for _, patch := range []bool{false, true} {
+			m, err := markOf(live[o], patch)
+			if err != nil || m == nil {
+				continue
+			}
+			for _, path := range slices.Sorted(maps.Keys(m.First)) {
+				f := Field{o, path}
+				if err := d.http.has(ctx, f, live[o].GetKind()); err != nil {
+					return fmt.Errorf("%v: %w", f, err)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // foreign names the objects whose fields someone else changed since the adapter set them.

@@ -96,7 +96,7 @@ func fieldsOfQueues(settings []Setting, live Live, path func(*unstructured.Unstr
 	whole func(name string) bool) (map[Field]any, error) {
 	out := map[Field]any{}
 	for _, s := range settings {
-		name, o := queue(live, s.Queue)
+		name, o := queueOf(live, s.Queue)
 		if o == nil {
 			return nil, fmt.Errorf("%s: there is no such queue", s.Queue)
 		}
@@ -122,7 +122,7 @@ func fieldsOfQueues(settings []Setting, live Live, path func(*unstructured.Unstr
 	return out, nil
 }
 
-func queue(live Live, name string) (Object, *unstructured.Unstructured) {
+func queueOf(live Live, name string) (Object, *unstructured.Unstructured) {
 	for o, u := range live {
 		if o.Name == name && o.Namespace == "" {
 			return o, u
@@ -136,7 +136,7 @@ func settingsOf(live Live, queues, names []string, path func(*unstructured.Unstr
 	[]Setting, error) {
 	var out []Setting
 	for _, q := range queues {
-		_, o := queue(live, q)
+		_, o := queueOf(live, q)
 		if o == nil {
 			return nil, fmt.Errorf("%s: there is no such queue", q)
 		}
