@@ -157,8 +157,10 @@ func (r *run) meta(name string, annotations map[string]any) map[string]any {
 	return m
 }
 
-func (r *run) podSpec() map[string]any {
+// podSpec is that of each pod, with further requests.
+func (r *run) podSpec(more map[string]any) map[string]any {
 	amount := map[string]any{"nvidia.com/gpu": fmt.Sprint(r.job.GPUs)}
+	maps.Copy(amount, more)
 	return map[string]any{"restartPolicy": "Never", "terminationGracePeriodSeconds": int64(0),
 		"containers": []any{map[string]any{"name": "main", "image": "none",
 			"resources": map[string]any{"requests": amount, "limits": maps.Clone(amount)}}}}
@@ -180,7 +182,7 @@ func (r *run) kueue(ctx context.Context) error {
 		"apiVersion": workloads.GroupVersion().String(), "kind": "Workload", "metadata": r.meta(r.job.Name, nil),
 		"spec": map[string]any{"queueName": r.job.Queue, "active": true, "priority": int64(r.job.Priority),
 			"podSets": []any{map[string]any{"name": "main", "count": int64(r.job.Pods),
-				"template": map[string]any{"metadata": map[string]any{}, "spec": r.podSpec()}}}},
+				"template": map[string]any{"metadata": map[string]any{}, "spec": r.podSpec(nil)}}}},
 	}}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
@@ -278,7 +280,9 @@ func (r *run) gang(ctx context.Context, try int, class map[string]any) (bool, er
 	phase := map[string]string{} // of the pods that are there
 	for i := range r.job.Pods {
 		name := fmt.Sprintf("%s-%d-%d", r.job.Name, try, i)
-		spec := r.podSpec()
+		// Volcano spreads jobs by the share of CPUs and memory that is taken.
+		spec := r.podSpec(map[string]any{"cpu": fmt.Sprint(8 * r.job.GPUs),
+			"memory": fmt.Sprintf("%dGi", 64*r.job.GPUs)})
 		maps.Copy(spec, class)
 		spec["schedulerName"] = "volcano"
 		if _, err := objects.Create(ctx, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod",

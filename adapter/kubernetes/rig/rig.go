@@ -16,6 +16,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,16 +125,10 @@ func Open(ctx context.Context, o Options) (_ *Rig, err error) {
 	if err := r.files(); err != nil {
 		return nil, err
 	}
-	// A port that was free may be taken by the time that its program listens: then others.
-	for try := range 3 {
-		if err = r.controlPlane(ctx); err == nil || ctx.Err() != nil {
-			break
-		}
-		if try < 2 {
-			r.killAll()
-		}
-	}
-	if err != nil {
+	if err := again(ctx, func() error {
+		r.killAll()
+		return r.controlPlane(ctx)
+	}); err != nil {
 		return nil, err
 	}
 	if err := r.furnish(ctx); err != nil {
@@ -190,14 +186,16 @@ func (r *Rig) files() error {
 }
 
 func (r *Rig) controlPlane(ctx context.Context) (err error) {
-	if r.ports, err = freePorts(6); err != nil {
+	ports, err := freePorts(3)
+	if err != nil {
 		return err
 	}
+	r.ports = append(ports, 0, 0, 0)
 	client, peer := fmt.Sprintf("http://127.0.0.1:%d", r.ports[0]), fmt.Sprintf("http://127.0.0.1:%d", r.ports[1])
 	if err := os.RemoveAll(r.path("etcd")); err != nil {
 		return err
 	}
-	etcd, err := r.run("etcd", nil, "--data-dir", r.path("etcd"), "--unsafe-no-fsync", "--log-level", "warn",
+	etcd, err := r.run("etcd", "--data-dir", r.path("etcd"), "--unsafe-no-fsync", "--log-level", "warn",
 		"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
 		"--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
 	if err != nil {
@@ -208,7 +206,7 @@ func (r *Rig) controlPlane(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	if err := r.StartAPI(ctx); err != nil {
+	if err := r.startAPI(ctx); err != nil {
 		return err
 	}
 	for user := range users {
@@ -219,9 +217,27 @@ func (r *Rig) controlPlane(ctx context.Context) (err error) {
 	return nil
 }
 
+// again calls f until it succeeds, some times at most: a port that was free may be taken once a program listens.
+func again(ctx context.Context, f func() error) error {
+	for try := 1; ; try++ {
+		err := f()
+		if err == nil || try == 5 || !strings.Contains(err.Error(), "address already in use") ||
+			!sleep(ctx, time.Second) {
+			return err
+		}
+	}
+}
+
 // StartAPI runs kube-apiserver, on the same port every time, and returns once it is ready.
-func (r *Rig) StartAPI(ctx context.Context) (err error) {
-	r.api, err = r.run("kube-apiserver", nil,
+func (r *Rig) StartAPI(ctx context.Context) error {
+	return again(ctx, func() error {
+		r.end(r.api)
+		return r.startAPI(ctx)
+	})
+}
+
+func (r *Rig) startAPI(ctx context.Context) (err error) {
+	r.api, err = r.run("kube-apiserver",
 		"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", r.ports[0]),
 		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(r.ports[2]), "--cert-dir", r.path("certs"),
 		"--token-auth-file", r.path("tokens.csv"), "--authorization-mode", "RBAC",
@@ -245,43 +261,55 @@ func (r *Rig) StartAPI(ctx context.Context) (err error) {
 }
 
 // StopAPI ends kube-apiserver at once, as a crash does.
-func (r *Rig) StopAPI() {
-	r.api.kill()
-	for i, c := range r.children {
-		if c == r.api {
-			r.children = append(r.children[:i], r.children[i+1:]...)
-			break
-		}
-	}
+func (r *Rig) StopAPI() { r.end(r.api) }
+
+// end kills a program, which need not run any more.
+func (r *Rig) end(c *child) {
+	c.kill()
+	r.children = slices.DeleteFunc(r.children, func(other *child) bool { return other == c })
 }
 
 func (r *Rig) schedulers(ctx context.Context) error {
 	if r.o.Kueue {
-		c, err := r.run("minimalkueue", nil, "--kubeconfig", r.Kubeconfig("admin"),
-			"--metricsPort", fmt.Sprint(r.ports[3]))
-		if err != nil {
-			return err
-		}
-		if err := until(ctx, c, func(ctx context.Context) error {
-			return get(ctx, http.DefaultClient, r.KueueMetrics(), io.Discard)
+		if err := r.scheduler(ctx, []int{3}, r.KueueMetrics, "minimalkueue", func() []string {
+			return []string{"--kubeconfig", r.Kubeconfig("admin"), "--metricsPort", fmt.Sprint(r.ports[3])}
 		}); err != nil {
 			return err
 		}
 	}
 	if r.o.Volcano {
-		health := fmt.Sprintf("127.0.0.1:%d", r.ports[5])
-		c, err := r.run("vc-scheduler", []string{"DEBUG_SOCKET_DIR=" + r.o.Dir}, "--kubeconfig", r.Kubeconfig("admin"),
-			"--scheduler-conf", r.Conf(), "--leader-elect=false", "--enable-metrics", "--enable-healthz",
-			"--cache-dumper=false", "--kube-api-qps", "2000", "--kube-api-burst", "2000",
-			"--listen-address", fmt.Sprintf("127.0.0.1:%d", r.ports[4]), "--healthz-address", health)
-		if err != nil {
-			return err
-		}
-		return until(ctx, c, func(ctx context.Context) error {
-			return get(ctx, http.DefaultClient, "http://"+health+"/healthz", io.Discard)
+		health := func() string { return fmt.Sprintf("http://127.0.0.1:%d/healthz", r.ports[5]) }
+		return r.scheduler(ctx, []int{4, 5}, health, "vc-scheduler", func() []string {
+			return []string{"--kubeconfig", r.Kubeconfig("admin"), "--scheduler-conf", r.Conf(), "--leader-elect=false",
+				"--enable-metrics", "--enable-healthz", "--cache-dumper=false",
+				"--kube-api-qps", "2000", "--kube-api-burst", "2000",
+				"--listen-address", fmt.Sprintf("127.0.0.1:%d", r.ports[4]),
+				"--healthz-address", fmt.Sprintf("127.0.0.1:%d", r.ports[5])}
 		})
 	}
 	return nil
+}
+
+// scheduler starts a scheduler on ports that are free now, of the given indices, and returns once its page answers.
+func (r *Rig) scheduler(ctx context.Context, which []int, page func() string, name string,
+	args func() []string) error {
+	var c *child
+	return again(ctx, func() error {
+		r.end(c)
+		ports, err := freePorts(len(which))
+		if err != nil {
+			return err
+		}
+		for i, port := range which {
+			r.ports[port] = ports[i]
+		}
+		if c, err = r.run(name, args()...); err != nil {
+			return err
+		}
+		return until(ctx, c, func(ctx context.Context) error {
+			return get(ctx, http.DefaultClient, page(), io.Discard)
+		})
+	})
 }
 
 // KueueMetrics is the address of Kueue's metrics.
@@ -291,7 +319,9 @@ func (r *Rig) KueueMetrics() string { return fmt.Sprintf("http://127.0.0.1:%d/me
 func (r *Rig) VolcanoMetrics() string { return fmt.Sprintf("http://127.0.0.1:%d/metrics", r.ports[4]) }
 
 // run starts a program, which logs to a file of its name.
-func (r *Rig) run(name string, env []string, args ...string) (*child, error) {
+func (r *Rig) run(name string, args ...string) (*child, error) {
+	// Volcano's socket is in the folder of the rig too.
+	env := []string{"DEBUG_SOCKET_DIR=" + r.o.Dir}
 	c, err := start(name, r.path(name+".log"), filepath.Join(r.bin, name), env, args...)
 	if err == nil {
 		r.children = append(r.children, c)
