@@ -145,7 +145,7 @@ proto: ## Generate the Go code of the gRPC services and docs/reference again (ne
 
 # The first Python that has the packages; the system's, where another one comes first.
 PYTHON ?= $(shell for p in python3 /usr/bin/python3; do \
-	$$p -c 'import grpc, google.protobuf' 2>/dev/null && { echo $$p; break; }; done)
+	$$p -c 'import grpc, google.protobuf, ensurepip, setuptools, wheel' 2>/dev/null && { echo $$p; break; }; done)
 
 # The server that telemetry fetch is tried on: four minutes of CPU, of its own module.
 PROMETHEUS     ?= github.com/prometheus/prometheus
@@ -180,22 +180,16 @@ pages: ## Check that web/dist is up to date (needs npm).
 		echo "pages: SKIPPED, there is no npm"; \
 	fi
 
-.PHONY: python-stubs
-python-stubs: ## Generate the Python code of the gRPC services into out/python (needs protobuf-compiler, libprotobuf-dev, protobuf-compiler-grpc).
-	@mkdir -p out/python
-	protoc --proto_path=api --python_out=out/python --grpc_python_out=out/python \
-		--plugin=protoc-gen-grpc_python="$$(command -v grpc_python_plugin)" \
-		api/google/api/*.proto api/autosched/v1/*.proto
-
 .PHONY: python
-python: ## Run the Python examples against a service (needs python3-grpcio, protobuf-compiler-grpc, libprotobuf-dev).
-	@if [ -n "$(PYTHON)" ] && command -v protoc grpc_python_plugin >/dev/null 2>&1; then \
-		$(MAKE) --no-print-directory python-stubs && \
-		AUTOSCHED_PYTHON="$(PYTHON)" $(GO) test $(TEST_FLAGS) -run '^TestPython' ./cmd/autosched/...; \
+python: ## Install the Python package into out/python, and run its examples against a service (needs python3-grpcio, python3-venv, python3-wheel).
+	@if [ -n "$(PYTHON)" ]; then \
+		$(PYTHON) -m venv --clear --system-site-packages out/python && \
+		out/python/bin/pip install --quiet --no-index --no-deps --no-build-isolation ./python && \
+		AUTOSCHED_PYTHON="$(CURDIR)/out/python/bin/python" $(GO) test $(TEST_FLAGS) -run '^TestPython' ./cmd/autosched/...; \
 	elif [ -n "$(CI)" ]; then \
-		echo "python: python3-grpcio, python3-protobuf, protobuf-compiler, libprotobuf-dev or protobuf-compiler-grpc is missing"; exit 1; \
+		echo "python: python3-grpcio, python3-protobuf, python3-venv, python3-setuptools or python3-wheel is missing"; exit 1; \
 	else \
-		echo "python: SKIPPED, it needs python3-grpcio, python3-protobuf, protobuf-compiler, libprotobuf-dev and protobuf-compiler-grpc"; \
+		echo "python: SKIPPED, it needs python3-grpcio, python3-protobuf, python3-venv, python3-setuptools and python3-wheel"; \
 	fi
 
 # full takes two hours, most of them pauses between the starts of slurmctld 24.11, short four minutes.
@@ -314,9 +308,11 @@ slurm-pay: build ## Measure what configurations of Slurm are worth, on emulated 
 generated: ## Check that the generated code and pages are up to date (needs protoc).
 	@if command -v protoc >/dev/null 2>&1; then \
 		set -e; old=$$(mktemp -d); trap 'rm -rf "$$old"' EXIT; \
-		cp -R api docs/reference "$$old/"; ./api/generate.sh; \
-		diff -r "$$old/api" api && diff -r "$$old/reference" docs/reference || { \
-			echo "generated: api or docs/reference was out of date and is written anew; commit it"; exit 1; }; \
+		cp -R api docs/reference python/autosched/v1 "$$old/"; ./api/generate.sh; \
+		diff -r "$$old/api" api && diff -r "$$old/reference" docs/reference && \
+		diff -r -x __pycache__ "$$old/v1" python/autosched/v1 || { \
+			echo "generated: api, docs/reference or python/autosched/v1 was out of date and is written anew; commit it"; \
+			exit 1; }; \
 	elif [ -n "$(CI)" ]; then \
 		echo "generated: protoc is missing"; exit 1; \
 	else \

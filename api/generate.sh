@@ -25,7 +25,17 @@ rm -f rest/*.pb.gw.go
 for f in "$plugins"/autosched/v1/*.pb.gw.go; do
 	sed -e 's/^package autoschedv1$/package rest/' -e 's/^Package autoschedv1 /Package rest /' "$f" >"rest/$(basename "$f")"
 done
-go run ./reference "$plugins/descriptors" ../docs/reference rest/openapi.json
+go run ./reference "$plugins/descriptors" ../docs/reference rest/openapi.json "$plugins/plain"
+
+# Python's code depends on the version of protoc, and runs with this one's and later packages.
+if command -v grpc_python_plugin >/dev/null 2>&1 && protoc --version | grep -q ' 3\.21\.'; then
+	rm -f ../python/autosched/v1/*_pb2.py ../python/autosched/v1/*_pb2_grpc.py
+	protoc --descriptor_set_in="$plugins/plain" --python_out=../python --grpc_python_out=../python \
+		--plugin=protoc-gen-grpc_python="$(command -v grpc_python_plugin)" autosched/v1/*.proto
+else
+	echo "generate.sh: python/autosched/v1 is left as it is: it needs grpc_python_plugin and protoc 3.21" >&2
+	[ -z "${CI:-}" ]
+fi
 
 # The version of protoc differs between machines and changes nothing else.
 for f in autosched/v1/*.pb.go; do

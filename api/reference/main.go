@@ -25,11 +25,11 @@ func main() {
 	}
 }
 
-// run takes a file with a FileDescriptorSet, source information included, the folder of the pages and the file of the
-// OpenAPI document.
+// run takes a file with a FileDescriptorSet, source information included, the folder of the pages, the file of the
+// OpenAPI document and that of descriptors without annotations.
 func run(args []string) error {
-	if len(args) != 3 {
-		return errors.New("usage: reference DESCRIPTORS FOLDER OPENAPI")
+	if len(args) != 4 {
+		return errors.New("usage: reference DESCRIPTORS FOLDER OPENAPI PLAIN")
 	}
 	data, err := os.ReadFile(args[0])
 	if err != nil {
@@ -56,12 +56,49 @@ func run(args []string) error {
 	if err := os.WriteFile(args[2], append(rest, '\n'), 0o644); err != nil {
 		return err
 	}
+	if err := writePlain(args[3], &set); err != nil {
+		return err
+	}
 	for name, text := range map[string]string{"api.md": p.write(), "errors.md": errorsPage()} {
 		if err := os.WriteFile(filepath.Join(args[1], name), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// writePlain writes descriptors without the annotations of google.api, whose code a client would need, too. It changes
+// the set.
+func writePlain(path string, set *descriptorpb.FileDescriptorSet) error {
+	var messages func(all []*descriptorpb.DescriptorProto)
+	messages = func(all []*descriptorpb.DescriptorProto) {
+		for _, m := range all {
+			for _, f := range m.GetField() {
+				f.Options = nil
+			}
+			messages(m.GetNestedType())
+		}
+	}
+	for _, f := range set.GetFile() {
+		f.SourceCodeInfo = nil
+		if f.GetPackage() != "autosched.v1" {
+			continue
+		}
+		f.Dependency = slices.DeleteFunc(f.Dependency, func(d string) bool {
+			return strings.HasPrefix(d, "google/api/")
+		})
+		for _, s := range f.GetService() {
+			for _, m := range s.GetMethod() {
+				m.Options = nil
+			}
+		}
+		messages(f.GetMessageType())
+	}
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(set)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o644)
 }
 
 // page writes the reference of the API.

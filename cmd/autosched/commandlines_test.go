@@ -90,10 +90,10 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 	}
 	// Of other programs.
 	for _, name := range []string{"fuzz", "version", "no-install-recommends", "parsable2", "parsable", "uid", "mem", "gres",
-		"chdir", "query-gpu", "exclusive"} {
+		"chdir", "query-gpu", "exclusive", "no-build-isolation"} {
 		flags[name] = true
 	}
-	calls := regexp.MustCompile(`(?m)^    (?:make|docker|kubectl|systemctl|useradd) (?:.*\\\n)*.*$`)
+	calls := regexp.MustCompile(`(?m)^    (?:curl|python3|make|docker|kubectl|systemctl|useradd) (?:.*\\\n)*.*$`)
 	for _, doc := range clitest.Documents(t) {
 		text, err := os.ReadFile(doc)
 		if err != nil {

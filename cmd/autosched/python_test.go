@@ -16,7 +16,7 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 )
 
-// pythonExample is a process of an example, with the generated stubs. The test is skipped unless make
+// pythonExample is a process of an example, with the installed package. The test is skipped unless make
 // python runs it.
 func pythonExample(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
@@ -25,7 +25,6 @@ func pythonExample(t *testing.T, name string, args ...string) *exec.Cmd {
 		t.Skip("make python runs it")
 	}
 	root := testshared.Root(t)
-	t.Setenv("PYTHONPATH", filepath.Join(root, "out", "python"))
 	return exec.CommandContext(t.Context(), python, append([]string{filepath.Join(root, "examples", "python", name)},
 		args...)...)
 }

@@ -1,28 +1,20 @@
 """A scheduler that registers, streams its events, watches its configuration and acknowledges it:
-scheduler.py SERVER ID JOBS. It needs the stubs of `make python-stubs` in PYTHONPATH."""
+scheduler.py SERVER ID JOBS. It needs the package: pip install ./python"""
 import sys, threading, time, uuid
 
 import grpc
+from autosched import again, connect
 from autosched.v1 import configuration_pb2 as conf, configuration_pb2_grpc, event_pb2 as ev
 from autosched.v1 import parameter_pb2 as par, scheduler_pb2 as sch, scheduler_pb2_grpc
 
 if len(sys.argv) != 4: sys.exit(__doc__)
 server, scheduler_id, jobs = sys.argv[1], sys.argv[2], int(sys.argv[3])
 name = "schedulers/" + scheduler_id
-channel = grpc.insecure_channel(server)
+channel = connect(server)
 tuning = scheduler_pb2_grpc.TuningServiceStub(channel)
 config = configuration_pb2_grpc.ConfigurationServiceStub(channel)
 running, epoch = {"batch": 4}, 0  # what this scheduler runs, and the epoch counter that it came with
 start = uuid.uuid4().hex + "-"  # of the ids of this process: no other one sends them with other content
-
-def again(call, *args, fine=None):  # repeats what an absent or busy service did not do
-    while True:
-        try:
-            return call(*args)
-        except grpc.RpcError as e:
-            if e.code() == fine: return
-            if e.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED): raise
-            time.sleep(1)
 
 def watch():
     global epoch
@@ -37,7 +29,7 @@ def watch():
             answer = conf.Acknowledgement(state=conf.Acknowledgement.REJECTED, error="parameters that it does not have")
         again(config.AcknowledgeConfiguration, conf.AcknowledgeConfigurationRequest(
             name=c.name, content_hash=c.content_hash, epoch=c.epoch, acknowledgement=answer),
-            fine=grpc.StatusCode.FAILED_PRECONDITION)  # the watch offers something else
+            fine=[grpc.StatusCode.FAILED_PRECONDITION])  # the watch offers something else
 
 def send(event):  # an answer comes once the event is stored; one that is sent again counts once
     request = sch.IngestEventsRequest(parent=name, events=[event])
@@ -49,7 +41,7 @@ batch.default_value.number_value = running["batch"]
 spec = sch.SchedulerSpec(scheduler_type="external", parameters=[batch], cluster=sch.Cluster(nodes=4, gpus_per_node=8),
                          objective=sch.ObjectiveSpec(metric_id="p95_wait"))
 again(tuning.CreateScheduler, sch.CreateSchedulerRequest(scheduler_id=scheduler_id, scheduler=sch.Scheduler(spec=spec)),
-      fine=grpc.StatusCode.ALREADY_EXISTS)
+      fine=[grpc.StatusCode.ALREADY_EXISTS])
 threading.Thread(target=again, args=[watch], daemon=True).start()
 for i in range(jobs):
     job = ev.JobDetails(job_id=start + str(i), milli_gpus=1000)

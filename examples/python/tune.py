@@ -1,30 +1,18 @@
 """Tunes a scheduler that AutoSched does not simulate, by ask and tell: tune.py SERVER ID TRIALS CLIENT.
-Any number of clients may run at once. It needs the stubs of `make python-stubs` in PYTHONPATH."""
-import sys, time, uuid
+Any number of clients may run at once. It needs the package: pip install ./python"""
+import sys
 
 import grpc
+from autosched import again, connect
 from autosched.v1 import parameter_pb2 as par, scheduler_pb2 as sch, scheduler_pb2_grpc
 from autosched.v1 import study_pb2 as st, study_pb2_grpc
 
 if len(sys.argv) != 5: sys.exit(__doc__)
 server, scheduler_id, budget, client = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 scheduler, study = "schedulers/" + scheduler_id, "schedulers/" + scheduler_id + "/studies/first"
-channel = grpc.insecure_channel(server)
+channel = connect(server)
 tuning = scheduler_pb2_grpc.TuningServiceStub(channel)
 studies = study_pb2_grpc.StudyServiceStub(channel)
-
-def call(method, request, fine=()):  # repeats what an absent or busy service did not do
-    if "request_id" in request.DESCRIPTOR.fields_by_name:  # done once, however often it is sent
-        request.request_id = str(uuid.uuid4())
-    while True:
-        try:
-            return method(request)
-        except grpc.RpcError as e:
-            if e.code() in fine:
-                return None
-            if e.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED):
-                raise
-            time.sleep(0.5)
 
 def measure(parameters):  # in place of a test cluster: the 95th percentile of the wait, in seconds
     batch, backoff = parameters["batch"].number_value, parameters["backoff"].number_value
@@ -44,15 +32,15 @@ def register():
     spec = sch.SchedulerSpec(scheduler_type="external", parameters=[batch, backoff, order],
                              cluster=sch.Cluster(nodes=4, gpus_per_node=8),
                              objective=sch.ObjectiveSpec(metric_id="p95_wait"))
-    call(tuning.CreateScheduler, sch.CreateSchedulerRequest(scheduler_id=scheduler_id, scheduler=sch.Scheduler(spec=spec)),
-         [grpc.StatusCode.ALREADY_EXISTS])
-    call(studies.CreateStudy, st.CreateStudyRequest(parent=scheduler, study_id="first", study=st.Study(
-        spec=st.StudySpec(trial_budget=budget, seed=1))), [grpc.StatusCode.ALREADY_EXISTS])
+    again(tuning.CreateScheduler, sch.CreateSchedulerRequest(scheduler_id=scheduler_id, scheduler=sch.Scheduler(spec=spec)),
+         fine=[grpc.StatusCode.ALREADY_EXISTS])
+    again(studies.CreateStudy, st.CreateStudyRequest(parent=scheduler, study_id="first", study=st.Study(
+        spec=st.StudySpec(trial_budget=budget, seed=1))), fine=[grpc.StatusCode.ALREADY_EXISTS])
 
 register()
 while True:
-    asked = call(studies.SuggestTrials, st.SuggestTrialsRequest(parent=study, client_id=client),
-                 [grpc.StatusCode.FAILED_PRECONDITION])
+    asked = again(studies.SuggestTrials, st.SuggestTrialsRequest(parent=study, client_id=client),
+                 fine=[grpc.StatusCode.FAILED_PRECONDITION])
     if asked is None:  # the budget is used
         break
     for trial in asked.trials:
@@ -62,13 +50,13 @@ while True:
         except MemoryError as e:
             done.infeasible_reason = str(e)
         # FAILED_PRECONDITION: the lease expired, and the trial was reported since.
-        call(studies.CompleteTrial, done, [grpc.StatusCode.FAILED_PRECONDITION])
+        again(studies.CompleteTrial, done, fine=[grpc.StatusCode.FAILED_PRECONDITION])
     if not asked.trials:
         time.sleep(asked.poll_after.seconds)
 
-while call(studies.ListStudies, st.ListStudiesRequest(parent=scheduler)).studies[0].state == st.Study.ACTIVE:
+while again(studies.ListStudies, st.ListStudiesRequest(parent=scheduler)).studies[0].state == st.Study.ACTIVE:
     time.sleep(0.2)  # other clients hold the last trials
-best = call(studies.GetStudy, st.GetStudyRequest(name=study)).best_trial
-proposed = call(studies.ProposeTrial, st.ProposeTrialRequest(name=best.name), [grpc.StatusCode.FAILED_PRECONDITION])
+best = again(studies.GetStudy, st.GetStudyRequest(name=study)).best_trial
+proposed = again(studies.ProposeTrial, st.ProposeTrialRequest(name=best.name), fine=[grpc.StatusCode.FAILED_PRECONDITION])
 print("p95_wait", round(best.final_measurement.metrics["p95_wait"], 1), "with", best.name,
       "proposed as revision %d" % proposed.revision if proposed else "proposed by another client")
