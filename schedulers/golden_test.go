@@ -202,6 +202,7 @@ func (g goldenName) settle() (set []string, o simulator.Options, err error) {
 
 func TestGolden(t *testing.T) {
 	t.Run("slurm", goldenSlurm)
+	t.Run("kubernetes", goldenKueue)
 	testshared.Full(t)
 	const ext = ".csv.gz"
 	dir := testshared.Path(t, "golden", "simulator")

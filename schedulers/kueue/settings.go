@@ -144,20 +144,42 @@ func (q *Queue) configure(c space.Config, cohort int) {
 		q.Weight = v.Float()
 	}
 	if v, ok := queues.Value(c, q.Name, BorrowingLimit); ok && q.Cohort != "" {
-		q.BorrowingLimit = part(v.Float(), cohort)
+		q.BorrowingLimit = Part(v.Float(), cohort)
 	}
 	if v, ok := queues.Value(c, q.Name, LendingLimit); ok && q.Cohort != "" {
-		q.LendingLimit = part(v.Float(), q.Nominal)
+		q.LendingLimit = Part(v.Float(), q.Nominal)
 	}
 	if q.Reclaim == Never {
 		q.Borrow = Never // Kueue refuses another policy
 	}
 }
 
-// part is a limit as a part of a quota; all of it is no limit.
-func part(share float64, of int) workload.Bound {
+// Part is a limit as a part of a quota; all of it is no limit.
+func Part(share float64, of int) workload.Bound {
 	if share >= 1 {
 		return workload.Bound{}
 	}
 	return workload.BoundOf(int(math.Round(share * float64(of))))
+}
+
+// Text is the value of a setting that is kept as a text, empty for limits.
+func (q *Queue) Text(setting string) string {
+	if setting == Weight {
+		return strconv.FormatFloat(q.Weight, 'g', -1, 64)
+	}
+	if at := q.named(setting); at != nil {
+		return *at
+	}
+	return ""
+}
+
+// Limit is the value of a setting that is a limit.
+func (q *Queue) Limit(setting string) workload.Bound {
+	switch setting {
+	case BorrowingLimit:
+		return q.BorrowingLimit
+	case LendingLimit:
+		return q.LendingLimit
+	}
+	return workload.Bound{}
 }

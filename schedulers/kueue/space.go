@@ -5,8 +5,8 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// settings are the ones that parameters may have, of all queues or of a group.
-var settings = []string{QueueingStrategy, WithinClusterQueue, ReclaimWithinCohort, BorrowPolicy, BorrowingLimit,
+// Tunable are the settings that parameters may have, of all queues or of a group.
+var Tunable = []string{QueueingStrategy, WithinClusterQueue, ReclaimWithinCohort, BorrowPolicy, BorrowingLimit,
 	LendingLimit, Weight}
 
 // Space is the settings of all ClusterQueues worth tuning, with Kueue's defaults. A site may add the settings of groups
@@ -29,7 +29,7 @@ func RuleFor(group, id string) space.Rule {
 // SiteParam returns the parameter of an id that a site may add to Space: a setting of a group of queues, "<group>." and
 // the name of the setting, where the group is the name of a queue or a prefix of names that ends in "-".
 func SiteParam(id string) (space.Param, bool) {
-	group, setting, ok := queues.Split(id, settings)
+	group, setting, ok := queues.Split(id, Tunable)
 	if !ok {
 		return space.Param{}, false
 	}
