@@ -18,14 +18,20 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "autosched-kube",
 		Short: "Tune Kueue or Volcano on a Kubernetes cluster",
-		Long: `Tunes Kueue or Volcano on a Kubernetes cluster. Exit codes: 0 success, 1 failure, 2 usage error.
+		Long: `Tunes Kueue or Volcano on a Kubernetes cluster: sends its events to the service ('autosched serve'), and puts
+configurations in force. See docs/kubernetes.md. Exit codes: 0 success, 1 failure, 2 usage error.
 
-  autosched-kube doctor --scheduler kueue`,
+  autosched-kube doctor --scheduler kueue
+  autosched-kube run --scheduler kueue --id prod --server autosched:7443`,
 		Version: cli.Built().Version,
 	}
 	root.SetVersionTemplate(cli.Built().Text())
-	root.AddCommand(newDoctorCmd(), newVersionCmd())
+	root.AddCommand(newRunCmd(), newDoctorCmd(), newVersionCmd())
 	cli.Finish(root, map[string]cli.Completion{
+		"run mode":         cli.OneOf(modes...),
+		"run scheduler":    cli.OneOf(schedulerNames()...),
+		"run log-format":   cli.OneOf("text", "json"),
+		"run log-level":    cli.OneOf(cli.LogLevels...),
 		"doctor scheduler": cli.OneOf(schedulerNames()...),
 	})
 	return root

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/adapter"
+	"github.com/autosched/autosched/adapter/kubernetes/cluster"
+	"github.com/autosched/autosched/adapter/kubernetes/events"
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/internal/cli"
+)
+
+// modes are the values of --mode.
+var modes = []string{"observe"}
+
+// runOptions are the flags of run.
+type runOptions struct {
+	settings   cli.SettingsFlags
+	connect    cli.ConnectFlags
+	log        cli.LogFlags
+	cluster    clusterFlags
+	id         string
+	instance   string
+	mode       string
+	namespaces []string
+	operations string
+	interval   time.Duration
+	resume     bool
+}
+
+func newRunCmd() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Send a cluster's events",
+		Long: `Runs in the cluster, or beside it, until it is interrupted. It watches the jobs of Kueue (Workloads) or Volcano
+(PodGroups and Pods), their queues and the nodes, and sends what happens as events. It keeps nothing on disk: after a
+restart or a lost watch it lists the objects again, and the events have the same ids. If the service is away it waits,
+with a bounded memory; if the API server is, it waits, too.
+
+--mode observe sends events and changes nothing.
+
+--operations answers /healthz, /readyz and /metrics. --settings FILE takes flags from a YAML file, which is checked whole
+before anything starts.`,
+		Example: `  autosched-kube run --scheduler kueue --id prod --server autosched:7443
+  autosched-kube run --settings kube.yaml`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.settings.Run(cmd, o.check, func() error { return nil },
+				func() error { return o.run(cmd.Context(), cmd.ErrOrStderr()) })
+		},
+	}
+	o.connect.Add(cmd)
+	o.settings.Add(cmd)
+	o.cluster.add(cmd)
+	o.log.Add(cmd)
+	fl := cmd.Flags()
+	fl.StringVar(&o.id, "id", "", "")
+	fl.StringVar(&o.instance, "instance", "", "")
+	fl.StringVar(&o.mode, "mode", "observe", "observe: events are sent, and nothing is changed")
+	fl.StringSliceVar(&o.namespaces, "namespaces", nil, "namespaces whose jobs count (default: all)")
+	fl.StringVar(&o.operations, "operations", "", "address to answer HTTP on: /metrics, /healthz, /readyz (default: none)")
+	fl.DurationVar(&o.interval, "poll-interval", 30*time.Second, "")
+	fl.BoolVar(&o.resume, "requeue-resumes", false, "evicted jobs go on where they were, as they write checkpoints")
+	return cmd
+}
+
+func (o *runOptions) check() error {
+	if _, err := o.cluster.check(); err != nil {
+		return err
+	}
+	switch {
+	case mappers[o.cluster.scheduler] == nil:
+		return cli.Usage(fmt.Errorf("--scheduler: the events of %s are not read", o.cluster.scheduler))
+	case o.id == "":
+		return cli.Usage(errors.New("--id: is missing"))
+	case !slices.Contains(modes, o.mode):
+		return cli.Usage(fmt.Errorf("--mode: %q is not %s", o.mode, strings.Join(modes, ", ")))
+	case o.interval < time.Second:
+		return cli.Usage(fmt.Errorf("--poll-interval: %v is less than a second", o.interval))
+	}
+	if err := o.log.Check(); err != nil {
+		return err
+	}
+	return o.connect.Check()
+}
+
+// run adapts until the context ends.
+func (o *runOptions) run(ctx context.Context, notes io.Writer) error {
+	log := o.log.Logger(notes)
+	warn := func(err error) { log.Warn(err.Error()) }
+	scheduler, err := o.cluster.check()
+	if err != nil {
+		return err
+	}
+	config, err := cluster.Config(o.cluster.kubeconfig, o.cluster.context)
+	if err != nil {
+		return err
+	}
+	objects, err := cluster.Open(config)
+	if err != nil {
+		return err
+	}
+	api, err := cluster.NewAPI(config)
+	if err != nil {
+		return err
+	}
+	ops, err := o.listen()
+	if err != nil {
+		return err
+	}
+	defer ops.Close()
+	ops.mode.WithLabelValues(o.mode).Set(1)
+	go ops.serve(log)
+	conn, err := o.connect.Dial()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := cli.AwaitScheduler(ctx, pb.NewTuningServiceClient(conn), o.id, log); err != nil {
+		return ended(ctx, cli.PlainError(o.connect.Server, err))
+	}
+	resources, err := awaitResources(ctx, api, scheduler, log)
+	if err != nil {
+		return ended(ctx, err)
+	}
+	w := events.New(events.Options{Client: objects, Resources: resources, Namespaces: o.namespaces,
+		Tracker: &events.Tracker{Mapper: mappers[scheduler.Name](), KeepProgress: o.resume}, Notify: warn})
+	session := adapter.Session{Conn: conn, Scheduler: o.id, Instance: o.instance, Interval: o.interval, Notify: warn,
+		Snapshot: func() *pb.Event { return w.Snapshot(ctx) },
+		Events: func(ctx context.Context, c *client.Client) {
+			ops.watch(w, c)
+			w.Run(ctx, c)
+		}}
+	return ended(ctx, cli.PlainError(o.connect.Server, session.Run(ctx)))
+}
+
+// ended is nil for an error of an interrupted run: that is how it ends.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// awaitResources waits until the scheduler's resources are served, and returns them in their versions.
+func awaitResources(ctx context.Context, api *cluster.API, s cluster.Scheduler, log *slog.Logger) (
+	out []events.Resource, err error) {
+	said := ""
+	for {
+		if out, err = resourcesOf(ctx, api, s); err == nil {
+			return out, nil
+		}
+		if err.Error() != said {
+			said = err.Error()
+			log.Info("waiting for the cluster", "reason", said)
+		}
+		if !client.Sleep(ctx, time.Second) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func resourcesOf(ctx context.Context, api *cluster.API, s cluster.Scheduler) (out []events.Resource, err error) {
+	for _, r := range s.Watched() {
+		version, err := api.Version(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		one := events.Resource{GroupVersionResource: r.WithVersion(version), Namespaced: r != cluster.Nodes}
+		if r == s.Pods {
+			one.Fields = "spec.schedulerName=" + s.Name
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
