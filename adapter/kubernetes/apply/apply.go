@@ -36,8 +36,8 @@ type Scheduler interface {
 	Fields(values space.Values, live Live) (map[Field]any, error)
 	// Values returns the values of parameters that the objects have.
 	Values(tuned []string, live Live) (space.Values, error)
-	// Effect is an error if a field does nothing in this installation.
-	Effect(f Field, live Live) error
+	// Effect is an error if a field does nothing in this installation with values of parameters.
+	Effect(f Field, values space.Values, live Live) error
 	// Accepted reports whether the scheduler has taken an object as it is. An error says that it refuses it.
 	Accepted(o *unstructured.Unstructured) (bool, error)
 	// Preempts reports whether a change is one of preemption.
@@ -128,15 +128,16 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d, d.usable(ctx, slices.Collect(maps.Keys(fields)), live)
+	return d, d.usable(ctx, slices.Collect(maps.Keys(fields)), values, live)
 }
 
 // usable is an error if the API server lacks a field, or if it has no effect.
-func (d *Driver) usable(ctx context.Context, fields []Field, live Live) error {
+func (d *Driver) usable(ctx context.Context, fields []Field, values space.Values, live Live) error {
 	slices.SortFunc(fields, func(a, b Field) int { return cmp.Compare(a.String(), b.String()) })
 	var all []error
 	for _, f := range fields {
-		if err := cmp.Or(d.http.has(ctx, f, live[f.Object].GetKind()), d.o.Scheduler.Effect(f, live)); err != nil {
+		err := d.http.has(ctx, f, live[f.Object].GetKind())
+		if err = cmp.Or(err, d.o.Scheduler.Effect(f, values, live)); err != nil {
 			all = append(all, fmt.Errorf("%v: %w", f, err))
 		}
 	}
@@ -186,12 +187,12 @@ func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (_ map[string]*
 		rev := revision{number: c.GetRevision(), epoch: c.GetEpoch().GetCounter(), at: d.o.Now(),
 			preempts: d.o.Scheduler.Preempts}
 		back := c.GetOrigin() == pb.Configuration_RESTORED || c.GetOrigin() == pb.Configuration_REVERTED
-		if live, err = d.converge(ctx, live, fields, rev, back); err != nil {
+		if live, err = d.converge(ctx, live, want, fields, rev, back); err != nil {
 			return nil, err
 		}
 	}
 	// The first configuration is the registered defaults, which no operator chose over the values in force.
-	got, level, err := d.inForce(ctx, live)
+	got, level, err := d.inForce(ctx, live, want)
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +293,8 @@ func sorted(live Live) []Object {
 
 // converge gives fields their values, and returns the objects. If it fails, the values before are back, or the error
 // says which are not.
-func (d *Driver) converge(ctx context.Context, live Live, fields map[Field]any, rev revision, back bool) (Live, error) {
+func (d *Driver) converge(ctx context.Context, live Live, values space.Values, fields map[Field]any, rev revision,
+	back bool) (Live, error) {
 	var changes []Change
 	for f, v := range fields {
 		o := live[f.Object]
@@ -300,7 +302,7 @@ func (d *Driver) converge(ctx context.Context, live Live, fields map[Field]any, 
 			changes = append(changes, Change{f, now, v})
 		}
 	}
-	if err := d.usable(ctx, fieldsOf(changes), live); err != nil {
+	if err := d.usable(ctx, fieldsOf(changes), values, live); err != nil {
 		return nil, err
 	}
 	if !back {
@@ -506,8 +508,9 @@ func (d *Driver) forced(o *unstructured.Unstructured, changes []Change, m *Mark)
 	return force, nil
 }
 
-// inForce returns the values in force of the tuned parameters, as far as is known, and how well that is known.
-func (d *Driver) inForce(ctx context.Context, live Live) (space.Values, Level, error) {
+// inForce returns the values in force of the tuned parameters, as far as is known, and how well that is known. Values
+// that were sent are in force if they stand for the same fields.
+func (d *Driver) inForce(ctx context.Context, live Live, sent space.Values) (space.Values, Level, error) {
 	level := InForce
 	view := maps.Clone(live)
 	for o, u := range live {
@@ -518,15 +521,16 @@ func (d *Driver) inForce(ctx context.Context, live Live) (space.Values, Level, e
 			}
 			for path := range m.Before {
 				f := Field{o, path}
-				seen, err := d.seen(ctx, f, at(u.Object, path))
+				has, known, err := d.shows(ctx, f, at(u.Object, path))
 				if err != nil {
 					return nil, 0, err
 				}
+				settle := d.o.Scheduler.Settle()
 				switch {
-				case seen:
-				case d.o.Scheduler.Settle() == 0:
+				case has:
+				case settle == 0:
 					level = Accepted
-				case d.o.Now().Before(m.Time.Add(d.o.Scheduler.Settle())):
+				case known || d.o.Now().Before(m.Time.Add(settle)):
 					level = Stored
 					view[o] = view[o].DeepCopy()
 					put(view[o].Object, path, m.Before[path])
@@ -535,16 +539,38 @@ func (d *Driver) inForce(ctx context.Context, live Live) (space.Values, Level, e
 		}
 	}
 	values, err := d.o.Scheduler.Values(d.o.Tuned, view)
-	return values, level, err
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(sent)) {
+		was, there := values[id]
+		v := sent[id]
+		if v.Equal(was) {
+			continue
+		}
+		values[id] = v
+		fields, err := d.o.Scheduler.Fields(values, view)
+		for f, v := range fields {
+			if err == nil && !same(at(view[f.Object].Object, f.Path), v) {
+				err = errors.New("differs")
+			}
+		}
+		switch {
+		case err != nil && there:
+			values[id] = was
+		case err != nil:
+			delete(values, id)
+		}
+	}
+	return values, level, nil
 }
 
-// seen reports whether the scheduler shows that it has a value.
-func (d *Driver) seen(ctx context.Context, f Field, value any) (bool, error) {
+// shows reports whether the scheduler shows that it has a value, and whether it shows such values.
+func (d *Driver) shows(ctx context.Context, f Field, value any) (has, known bool, err error) {
 	if d.o.Evidence == nil {
-		return false, nil
+		return false, false, nil
 	}
-	has, known, err := d.o.Evidence(ctx, f, value)
-	return has && known, err
+	return d.o.Evidence(ctx, f, value)
 }
 
 // Level is how far the configuration last applied is known to have come.
@@ -567,7 +593,7 @@ func (d *Driver) Look(ctx context.Context) (*pb.AcknowledgeConfigurationRequest,
 		if foreign := live.foreign(); foreign != "" {
 			now.Foreign = fmt.Sprintf("%v: %s", ErrChanged, foreign)
 		}
-		now.Values, d.level, err = d.inForce(ctx, live)
+		now.Values, d.level, err = d.inForce(ctx, live, d.last.Sent)
 	}
 	if ctx.Err() != nil {
 		return nil, "", nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ var kueueNames = []string{"queueingStrategy", "preemption.withinClusterQueue", "
 
 func (byName) Names() []string { return kueueNames }
 
-func (byName) Settings(values space.Values, _ []string) ([]Setting, error) {
+func (byName) Settings(values space.Values, _ []map[string]any) ([]Setting, error) {
 	var out []Setting
 	for _, id := range slices.Sorted(maps.Keys(values)) {
 		q, name, _ := strings.Cut(id, ".")
@@ -34,7 +35,7 @@ func (byName) Settings(values space.Values, _ []string) ([]Setting, error) {
 	return out, nil
 }
 
-func (byName) Values(tuned []string, settings []Setting) (space.Values, error) {
+func (byName) Values(tuned []string, settings []Setting, _ []map[string]any) (space.Values, error) {
 	out := space.Values{}
 	for _, s := range settings {
 		id := s.Queue + "." + s.Name
@@ -94,6 +95,9 @@ func config(t *testing.T, revision int64, values ...string) *pb.Configuration {
 	for _, s := range values {
 		id, value, _ := strings.Cut(s, "=")
 		v[id] = space.Text(value)
+		if n, err := strconv.Atoi(value); err == nil && inText(id) {
+			v[id] = space.Int(n)
+		}
 	}
 	parameters, err := adapter.ToProto(v)
 	if err != nil {

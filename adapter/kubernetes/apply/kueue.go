@@ -18,13 +18,14 @@ import (
 // Setting is a setting of a queue, by the name of the scheduler's field. A value that is empty is absent.
 type Setting struct{ Queue, Name, Value string }
 
-// Mapping maps the parameters of a scheduler to settings of its queues, and back.
+// Mapping maps the parameters of a scheduler to settings of its queues, and back. Queues are objects as the API server
+// has them.
 type Mapping interface {
-	// Settings returns the settings that parameters stand for.
-	Settings(values space.Values, queues []string) ([]Setting, error)
-	// Values returns the values of parameters by the settings of queues. It is an error if queues differ that share a
-	// parameter.
-	Values(tuned []string, settings []Setting) (space.Values, error)
+	// Settings returns the settings that parameters stand for. Parameters that are not of queues have none.
+	Settings(values space.Values, queues []map[string]any) ([]Setting, error)
+	// Values returns the values of parameters of queues by their settings. It is an error if queues differ that share
+	// one.
+	Values(tuned []string, settings []Setting, queues []map[string]any) (space.Values, error)
 	// Names are the names of settings.
 	Names() []string
 }
@@ -82,7 +83,7 @@ func (k *Kueue) path(o *unstructured.Unstructured, name string) (string, error) 
 
 // Fields implements [Scheduler].
 func (k *Kueue) Fields(values space.Values, live Live) (map[Field]any, error) {
-	settings, err := k.Settings(values, k.Queues)
+	settings, err := k.Settings(values, all(live, k.Objects()))
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +123,17 @@ func fieldsOfQueues(settings []Setting, live Live, path func(*unstructured.Unstr
 	return out, nil
 }
 
+// all returns objects in the order of their names.
+func all(live Live, objects []Object) []map[string]any {
+	var out []map[string]any
+	for _, o := range objects {
+		if _, u := queueOf(live, o.Name); u != nil {
+			out = append(out, u.Object)
+		}
+	}
+	return out
+}
+
 func queueOf(live Live, name string) (Object, *unstructured.Unstructured) {
 	for o, u := range live {
 		if o.Name == name && o.Namespace == "" {
@@ -157,11 +169,11 @@ func (k *Kueue) Values(tuned []string, live Live) (space.Values, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.Mapping.Values(tuned, settings)
+	return k.Mapping.Values(tuned, settings, all(live, k.Objects()))
 }
 
 // Effect implements [Scheduler].
-func (k *Kueue) Effect(f Field, live Live) error {
+func (k *Kueue) Effect(f Field, _ space.Values, live Live) error {
 	o := live[f.Object].Object
 	// The manager writes it where it runs with fair sharing, and only there.
 	fair := at(o, "/status/fairSharing") != nil

@@ -42,7 +42,7 @@ func (d *Driver) Release(ctx context.Context, restore bool) error {
 			}
 		}
 	}
-	if live, err = d.converge(ctx, live, fields, rev, true); err != nil {
+	if live, err = d.converge(ctx, live, nil, fields, rev, true); err != nil {
 		return err
 	}
 	for _, o := range sorted(live) {

@@ -1,0 +1,191 @@
+package apply
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/autosched/autosched/schedulers/native"
+	"github.com/autosched/autosched/space"
+)
+
+// Volcano are the text of Volcano's scheduler in a ConfigMap, and Queues.
+type Volcano struct {
+	Mapping
+	// Form is the text, and InText reports whether a parameter is in it; others are of queues.
+	Form   native.Form
+	InText func(id string) bool
+	// Namespace and ConfigMap are where the text is; volcano-system and volcano-scheduler-configmap if empty.
+	Namespace, ConfigMap string
+	// Queues are the names of the Queues.
+	Queues []string
+	// GPU is the name of the resource; nvidia.com/gpu if empty.
+	GPU string
+	// Read is the longest time from a change of the ConfigMap to a session of the scheduler with it; 150 s if 0: a
+	// kubelet renews mounted files within about two minutes.
+	Read time.Duration
+}
+
+var (
+	volcanoQueues = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Resource: "queues"}
+	configMaps    = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+)
+
+// confKey is the key of the text. The agent scheduler, a second binary, has another: it logs that it has loaded a new
+// text and goes on with the plugins of the old one.
+const (
+	confKey      = "volcano-scheduler.conf"
+	agentConfKey = "agent-scheduler.conf"
+)
+
+func (v *Volcano) configMap() Object {
+	return Object{Resource: configMaps, Namespace: cmp.Or(v.Namespace, "volcano-system"),
+		Name: cmp.Or(v.ConfigMap, "volcano-scheduler-configmap")}
+}
+
+// Objects implements [Scheduler].
+func (v *Volcano) Objects() []Object { return append(objects(volcanoQueues, v.Queues), v.configMap()) }
+
+func (v *Volcano) path(_ *unstructured.Unstructured, name string) (string, error) {
+	switch gpu := cmp.Or(v.GPU, "nvidia.com/gpu"); name {
+	case "capability", "deserved":
+		return Pointer("spec", name, gpu), nil
+	case "guarantee":
+		return Pointer("spec", name, "resource", gpu), nil
+	}
+	return Pointer("spec", name), nil
+}
+
+// text returns the text in place, and its parameters. One with lines that Volcano ignores, or that the adapter does
+// not know, is an error: it cannot be rendered again.
+func (v *Volcano) text(live Live) (string, space.Values, error) {
+	o := live[v.configMap()]
+	text, is := at(o.Object, Pointer("data", confKey)).(string)
+	switch {
+	case at(o.Object, Pointer("data", agentConfKey)) != nil:
+		return "", nil, fmt.Errorf("configmap %s is the agent scheduler's, which does not load what it says it loads",
+			o.GetName())
+	case !is || strings.TrimSpace(text) == "":
+		return "", nil, fmt.Errorf("configmap %s has no %s", o.GetName(), confKey)
+	}
+	values, err := v.Form.Parse([]byte(text))
+	if err != nil {
+		return "", nil, fmt.Errorf("configmap %s: %s: %w", o.GetName(), confKey, err)
+	}
+	return text, values, nil
+}
+
+// Fields implements [Scheduler].
+func (v *Volcano) Fields(values space.Values, live Live) (map[Field]any, error) {
+	settings, err := v.Settings(values, all(live, objects(volcanoQueues, v.Queues)))
+	if err != nil {
+		return nil, err
+	}
+	out, err := fieldsOfQueues(settings, live, v.path, func(name string) bool {
+		return name == "weight" || name == "priority"
+	})
+	if err != nil || !slices.ContainsFunc(slices.Collect(maps.Keys(values)), v.InText) {
+		return out, err
+	}
+	text, have, err := v.text(live)
+	if err != nil {
+		return nil, err
+	}
+	want := maps.Clone(have)
+	for id, x := range values {
+		if v.InText(id) {
+			want[id] = x
+		}
+	}
+	now, err := v.Form.Render(have)
+	if err != nil {
+		return nil, err
+	}
+	next, err := v.Form.Render(want)
+	if err != nil {
+		return nil, err
+	}
+	// A text that says the same stays as it is written.
+	if !bytes.Equal(now, next) {
+		text = string(next)
+	}
+	out[Field{v.configMap(), Pointer("data", confKey)}] = text
+	return out, nil
+}
+
+// Values implements [Scheduler].
+func (v *Volcano) Values(tuned []string, live Live) (space.Values, error) {
+	settings, err := settingsOf(live, v.Queues, v.Names(), v.path)
+	if err != nil {
+		return nil, err
+	}
+	ofQueues := slices.DeleteFunc(slices.Clone(tuned), v.InText)
+	out, err := v.Mapping.Values(ofQueues, settings, all(live, objects(volcanoQueues, v.Queues)))
+	if err != nil || len(ofQueues) == len(tuned) {
+		return out, err
+	}
+	_, have, err := v.text(live)
+	for _, id := range tuned {
+		if x, there := have[id]; there && v.InText(id) {
+			out[id] = x
+		}
+	}
+	return out, err
+}
+
+// actionsID is the parameter of the list of actions.
+const actionsID = "actions"
+
+// Effect implements [Scheduler].
+func (v *Volcano) Effect(f Field, values space.Values, live Live) error {
+	if f.Path != Pointer("spec", "reclaimable") || !values[actionsID].IsZero() {
+		return nil
+	}
+	_, have, err := v.text(live)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(have[actionsID].Text(), "reclaim") {
+		return errors.New("the setting has no effect: Volcano's actions have no reclaim")
+	}
+	return nil
+}
+
+// Accepted implements [Scheduler]. Volcano says nothing of the values that it has.
+func (v *Volcano) Accepted(o *unstructured.Unstructured) (bool, error) {
+	if state, is := at(o.Object, "/status/state").(string); is && state != "Open" {
+		return false, fmt.Errorf("the queue is %s", state)
+	}
+	return true, nil
+}
+
+// Preempts implements [Scheduler].
+func (v *Volcano) Preempts(c Change) bool {
+	if c.Path != Pointer("data", confKey) {
+		return c.Path == Pointer("spec", "reclaimable")
+	}
+	var of [2]string
+	for i, x := range []any{c.Old, c.New} {
+		values, err := v.Form.Parse([]byte(text(x)))
+		if err != nil {
+			return true
+		}
+		for a := range strings.SplitSeq(values[actionsID].Text(), ",") {
+			if strings.Contains(a, "preempt") || strings.Contains(a, "reclaim") {
+				of[i] += a + " "
+			}
+		}
+	}
+	return of[0] != of[1]
+}
+
+// Settle implements [Scheduler].
+func (v *Volcano) Settle() time.Duration { return cmp.Or(v.Read, 150*time.Second) }
