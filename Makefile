@@ -90,7 +90,7 @@ ifeq ($(TEST_PACKAGES),./...)
 endif
 
 .PHONY: check
-check: format vet staticcheck generated pages test race nvml python demo ## Run everything that a change must pass.
+check: format vet staticcheck generated pages test race nvml browser python demo ## Run everything that a change must pass.
 
 .PHONY: long
 long: export RAPID_CHECKS ?= 200
@@ -180,6 +180,18 @@ pages: ## Check that web/dist is up to date (needs npm).
 		echo "pages: SKIPPED, there is no npm"; \
 	fi
 
+# Pictures of pages go into the folder that AUTOSCHED_SCREENSHOTS names: docs/dashboard has those of docs/dashboard.md.
+.PHONY: browser
+browser: ## Test the dashboard in Chromium against a running service (needs npm and chromium).
+	@if command -v npm >/dev/null 2>&1; then \
+		$(MAKE) --no-print-directory web/node_modules/.package-lock.json && \
+		$(GO) -C web/browser test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) -v ./...; \
+	elif [ -n "$(CI)" ]; then \
+		echo "browser: npm is missing"; exit 1; \
+	else \
+		echo "browser: SKIPPED, there is no npm"; \
+	fi
+
 .PHONY: python
 python: ## Install the Python package into out/python, and run its examples against a service (needs python3-grpcio, python3-venv, python3-wheel).
 	@if [ -n "$(PYTHON)" ]; then \
@@ -231,11 +243,13 @@ format: ## Check that gofmt would change nothing.
 vet: ## Run go vet.
 	$(GO) vet ./...
 	$(GO) -C adapter/kubernetes vet ./...
+	$(GO) -C web/browser vet ./...
 
 .PHONY: staticcheck
 staticcheck: ## Run staticcheck, in the version go.mod names.
 	$(GO) tool staticcheck ./...
 	cd adapter/kubernetes && $$($(GO) -C ../.. tool -n staticcheck) ./...
+	cd web/browser && $$($(GO) -C ../.. tool -n staticcheck) ./...
 
 # The packages that start goroutines, in their code or in their tests, and those whose functions internal/cells calls
 # from several, by their text, so that a new one is in the list at once; not those of which only t.Parallel or a test's

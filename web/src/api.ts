@@ -105,6 +105,7 @@ export interface Configuration {
   incident?: Incident;
   review?: { approved?: boolean; actor?: string; reason?: string; createTime?: Time };
   reportedMetrics?: ReportedMetric[];
+  nativeText?: string;
 }
 
 export interface EnergyUse {
@@ -241,7 +242,7 @@ function connected(ok: boolean) {
 export async function call<T>(method: string, path: string, body?: object, reason = ""): Promise<T> {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (body) headers["Content-Type"] = "application/json";
-  if (reason) headers["Grpc-Metadata-Autosched-Reason-Bin"] = base64(reason);
+  if (reason) headers["Autosched-Reason-Bin"] = base64(reason);
   let answer: Response;
   try {
     answer = await fetch(path, {

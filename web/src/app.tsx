@@ -105,6 +105,7 @@ function SignIn(p: { done: () => void; ended?: boolean }) {
       if (location.pathname === "/sign-in") go("/", true);
       p.done();
     } catch (e) {
+      setToken("");
       setFault(e instanceof Failure && e.status === 401 ? "The roles file has no such token."
         : e instanceof Failure && e.status === 429 ? "Too many wrong tokens: wait a while." : String((e as Error).message));
     }

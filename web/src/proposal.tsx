@@ -72,6 +72,8 @@ export function RevisionPage(p: { name: string; number: string; who?: Identity; 
   const current = c.name === s.currentConfiguration;
   const may = (m: string) => p.who?.may(m) ?? false;
   const quote = (t: string) => "'" + t.replace(/'/g, "'\\''") + "'";
+  // A dialog that closes leaves another one open.
+  const closed = (which: Act) => setAct((now) => now === which ? undefined : now);
   const perform = async (reason: string) => {
     if (act === "approve") {
       await call("POST", path(c.name, "approve"), { etag: c.etag }, reason);
@@ -129,15 +131,15 @@ export function RevisionPage(p: { name: string; number: string; who?: Identity; 
         )}
       </Verdict>
       {act === "approve" && (
-        <Ask title={`Approve revision ${c.revision} of ${p.name}?`} act="Approve" close={() => setAct(undefined)} done={perform}>
+        <Ask title={`Approve revision ${c.revision} of ${p.name}?`} act="Approve" close={() => closed("approve")} done={perform}>
           <p>{f.changed(incumbent?.parameters, c.parameters, s.spec.parameters).length} parameters change.</p>
         </Ask>
       )}
       {act === "reject" && (
-        <Ask title={`Reject revision ${c.revision} of ${p.name}?`} act="Reject" tone="bad" required close={() => setAct(undefined)} done={perform} />
+        <Ask title={`Reject revision ${c.revision} of ${p.name}?`} act="Reject" tone="bad" required close={() => closed("reject")} done={perform} />
       )}
       {act === "rollback" && (
-        <Ask title={`Roll back revision ${c.revision} of ${p.name}?`} act="Roll back" tone="bad" close={() => setAct(undefined)} done={perform}>
+        <Ask title={`Roll back revision ${c.revision} of ${p.name}?`} act="Roll back" tone="bad" close={() => closed("rollback")} done={perform}>
           <p>The last other values that the scheduler applied are offered again, under a new revision.</p>
         </Ask>
       )}
@@ -186,6 +188,7 @@ function Evidence(p: { data: Data; may: (m: string) => boolean; style: Style }) 
           ...(parts.size ? [{ name: `Part in the ${f.metricName(metric)}`, kind: "simulated" as const, cell: (k: string) =>
             parts.has(k) ? f.quantity(metric, parts.get(k)?.deltaObjective ?? 0, unit) : "–" }] : []),
         ]} />
+        {c.nativeText && <Native from={incumbent?.nativeText} to={c.nativeText} />}
       </Section>
       {(e || c.reportedMetrics?.length) && (
         <Section title="What it does" hint={round?.schedulerTime
@@ -230,6 +233,24 @@ function Evidence(p: { data: Data; may: (m: string) => boolean; style: Style }) 
         </div>
       )}
       {round?.candidates?.length ? <Candidates round={round} metric={metric} style={p.style} /> : null}
+    </>
+  );
+}
+
+// Native is the lines that change in the scheduler's own configuration file.
+function Native(p: { from?: string; to: string }) {
+  const lines = (text = "") => text.split("\n").map((l) => l.trimEnd()).filter(Boolean);
+  const before = lines(p.from), after = lines(p.to);
+  const rows = [
+    ...before.filter((l) => !after.includes(l)).map((l) => ({ sign: "−", l })),
+    ...after.filter((l) => !before.includes(l)).map((l) => ({ sign: "+", l })),
+  ];
+  return (
+    <>
+      <h3>In the scheduler's own file</h3>
+      {rows.length ? <pre class="native" tabIndex={0}>{rows.map((r) => (
+        <span class={r.sign === "+" ? "good-t" : "bad-t"}>{r.sign} {r.l}{"\n"}</span>
+      ))}</pre> : <p class="soft">No line changes.</p>}
     </>
   );
 }

@@ -90,7 +90,7 @@ func Documents(t *testing.T) []string {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && slices.Contains([]string{".git", "out", "bin", "testdata"}, d.Name()):
+		case d.IsDir() && slices.Contains([]string{".git", "out", "bin", "testdata", "node_modules"}, d.Name()):
 			return fs.SkipDir
 		case !d.IsDir() && slices.Contains([]string{".md", ".sh"}, filepath.Ext(p)) && d.Name() != "CHANGELOG.md" &&
 			d.Name() != "generate.sh":

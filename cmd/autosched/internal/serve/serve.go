@@ -35,6 +35,7 @@ import (
 	"github.com/autosched/autosched/service"
 	kept "github.com/autosched/autosched/service/findings"
 	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/web"
 )
 
 type serveOptions struct {
@@ -93,8 +94,8 @@ and checkpoint-YYYYMMDD.db holds what is still needed of them.
 How rounds simulate a scheduler belongs to its registration. --max-preemptions
 and --min-run are recorded for registrations without their own.
 
-With --operations it serves HTTP on another address, to the same callers: the API as
-JSON (/v1, /openapi.json), /session for the sign-in of browsers, /metrics for Prometheus,
+With --operations it serves HTTP on another address, to the same callers: the
+dashboard at /, the API as JSON (/v1, /openapi.json), /session for the sign-in of browsers, /metrics for Prometheus,
 /healthz while the process lives, /readyz until it stops, /readyz/tuning once the
 stored events are read. Configurations are served before.
 
@@ -132,7 +133,7 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 		"begin a new epoch of the store, after a snapshot of its volume was brought back: schedulers read again what to run")
 	fl.StringVar(&o.listen, "listen", cli.DefaultAddress, "")
 	fl.StringVar(&o.operations, "operations", "",
-		"address to answer HTTP on: the API as JSON, /metrics for Prometheus, /healthz, /readyz (default: none)")
+		"address to answer HTTP on: the dashboard, the API as JSON, /metrics for Prometheus, /healthz, /readyz (default: none)")
 	fl.IntVar(&o.workers, "workers", 0, "")
 	fl.DurationVar(&o.roundLimit, "round-limit", controller.DefaultRoundLimit,
 		"time after which a round ends and what runs is kept; waiting for others does not count")
@@ -363,6 +364,7 @@ func (o *serveOptions) service(log *slog.Logger) (so service.Options, err error)
 		Findings: service.Findings{RoundsEvery: o.findingsRounds, Webhook: o.webhook},
 		Listen:   func() (net.Listener, error) { return o.access.Listen("--listen", o.listen) }}
 	if o.operations != "" {
+		so.Server.Pages = web.Handler()
 		so.Web = func() (net.Listener, error) { return o.access.Listen("--operations", o.operations) }
 	}
 	if o.decide == nil {

@@ -1,0 +1,420 @@
+package browser
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	_ "embed"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+//go:embed layout.js
+var layoutScript string
+
+// axe is the checker of accessibility that `make web` installs.
+func axe(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../node_modules/axe-core/axe.min.js")
+	if err != nil {
+		t.Fatalf("%v: run make web", err)
+	}
+	return string(text)
+}
+
+// axeRun lists the violations of WCAG 2.1 A and AA, and of axe's best practices.
+const axeRun = `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v =>
+	v.id + ": " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.target.join(" ") + " " + n.failureSummary).join("; ")))`
+
+var sizes = []struct{ width, height int64 }{{360, 740}, {1280, 800}, {2560, 1300}}
+
+// check holds a page to the rules of all: at each size no text is clipped or over other text, axe finds nothing, in
+// light and dark, and the tab has no faults but expected ones, named by a part of each.
+func (p *tab) check(name, ready string, expected ...string) {
+	t := p.t
+	t.Helper()
+	source := axe(t)
+	for _, size := range sizes {
+		p.size(size.width, size.height)
+		p.sees(ready)
+		for _, fault := range js[[]string](p, layoutScript) {
+			t.Errorf("%s at %d px: %s", name, size.width, fault)
+		}
+		for _, scheme := range []string{"light", "dark"} {
+			p.scheme(scheme)
+			js[bool](p, `window.axe || (() => {`+source+`})(), true`)
+			for _, v := range js[[]string](p, axeRun) {
+				t.Errorf("%s at %d px, %s: %s", name, size.width, scheme, v)
+			}
+		}
+	}
+	for _, fault := range p.takeFaults() {
+		if !slices.ContainsFunc(expected, func(part string) bool { return strings.Contains(fault, part) }) {
+			t.Errorf("%s: %s", name, fault)
+		}
+	}
+	t.Logf("| %s | %d elements |", name, js[int](p, `document.querySelectorAll("*").length`))
+	p.picture(name)
+}
+
+// scheme sets the reader's preference, light or dark.
+func (p *tab) scheme(name string) {
+	p.t.Helper()
+	command(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
+}
+
+// pictured are the pages whose pictures the documentation has.
+var pictured = []string{"overview", "proposal", "scheduler", "findings"}
+
+// picture keeps a screenshot where AUTOSCHED_SCREENSHOTS names a folder.
+func (p *tab) picture(name string) {
+	p.t.Helper()
+	dir := os.Getenv("AUTOSCHED_SCREENSHOTS")
+	if dir == "" || !slices.Contains(pictured, name) {
+		return
+	}
+	p.scheme("light")
+	p.size(1280, 800)
+	text, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	whole, err := png.Decode(bytes.NewReader(text))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var small bytes.Buffer
+	if err := png.Encode(&small, paletted(whole)); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), small.Bytes(), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// paletted is a picture in its 64 most frequent colours: pages have few.
+func paletted(whole image.Image) *image.Paletted {
+	counts := map[color.Color]int{}
+	box := whole.Bounds()
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			counts[whole.At(x, y)]++
+		}
+	}
+	palette := color.Palette(slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int {
+		return cmp.Compare(counts[b], counts[a])
+	}))
+	out := image.NewPaletted(box, palette[:min(64, len(palette))])
+	draw.Draw(out, box, whole, box.Min, draw.Src)
+	return out
+}
+
+func (p *tab) visit(url string) {
+	p.t.Helper()
+	p.do(chromedp.Navigate(url))
+}
+
+func TestEmpty(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
+	p := open(t, s)
+	for _, page := range []struct{ name, path, ready string }{
+		{"empty-overview", "/", "(?s)No scheduler is registered yet.*emulate"},
+		{"empty-findings", "/findings", "No scheduler is registered yet"},
+		{"no-such-page", "/schedulers", "There is no such page"},
+	} {
+		p.visit(s.pages + page.path)
+		p.check(page.name, page.ready)
+	}
+	p.visit(s.pages + "/schedulers/none")
+	p.sees("none")
+	p.sees(`(?i)not found|no scheduler`)
+	// A scheduler that has sent nothing.
+	s.call(t, "scheduler", "register", "--builtin", "fifo", "--id", "new", "--nodes", "2", "--gpus-per-node", "4")
+	p.takeFaults() // the browser logs an answer of 404
+	p.visit(s.pages + "/")
+	p.check("registered-overview", "(?s)All is well.*No round has been decided yet")
+	p.visit(s.pages + "/schedulers/new")
+	p.check("registered-scheduler", "None has acknowledged anything")
+	p.visit(s.pages + "/findings")
+	p.check("registered-findings", "No finding is open")
+	p.visit(s.pages + "/schedulers/new/configurations/1")
+	p.check("registered-revision", "Revision 1 of new is on offer")
+}
+
+// emulated starts an emulated cluster of a service and returns the number of a proposal that stays, as tuning is
+// paused then.
+func emulated(t *testing.T, s *service, id string) string {
+	t.Helper()
+	s.call(t, "scheduler", "register", "--builtin", "tiresias", "--id", id, "--nodes", "14", "--gpus-per-node", "8",
+		"--mode", "recommend", "--interval", "3h")
+	s.call(t, "scheduler", "update", id, "--adoption", "paper", "--budget", "12")
+	process(t, "scheduler", "emulate", "--server", s.grpc, "--id", id, "--trace", "sample", "--nodes", "14",
+		"--gpus-per-node", "8", "--mode", "recommend", "--interval", "3h", "--speedup", "6000")
+	var number string
+	eventually(t, "a proposal", func() bool {
+		number = proposal(s.call(t, "scheduler", "get", id))
+		return number != ""
+	})
+	s.call(t, "scheduler", "pause", id, "--reason", "the test")
+	eventually(t, "the round under way", func() bool {
+		now := proposal(s.call(t, "scheduler", "get", id))
+		same := now == number
+		number = now
+		return same
+	})
+	return number
+}
+
+func proposal(text string) string {
+	_, after, found := strings.Cut(text, "proposed    revision ")
+	if !found {
+		return ""
+	}
+	number, _, _ := strings.Cut(after, " ")
+	return number
+}
+
+// TestDecide approves a proposal and rolls it back, by the keyboard and the pointer, and looks at each page meanwhile.
+func TestDecide(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
+	number := emulated(t, s, "demo")
+	p := open(t, s)
+	p.size(1280, 800)
+	p.visit(s.pages + "/")
+	p.sees("demo: revision " + number + " waits for a decision")
+	p.check("overview", "(?s)1 proposal waits for a decision.*revision 1 since.*Forecast of the average JCT")
+	p.visit(s.pages + "/schedulers/demo")
+	p.check("scheduler", "(?s)waits for a decision.*in sync.*Audit")
+	p.visit(s.pages + "/findings?scheduler=demo&state=all")
+	p.check("findings", "By rule")
+	here := s.pages + "/schedulers/demo/configurations/" + number
+	p.visit(here)
+	p.check("proposal", "(?s)waits for a decision.*What changes.*preemptions per job.*What speaks against it")
+
+	// The chart by the keyboard.
+	p.do(chromedp.Focus(".chart svg[role=img]"), chromedp.KeyEvent(kb.End))
+	p.sees(`future 4: if nothing changes .*; revision ` + number)
+
+	p.click("Reject…")
+	p.sees("Reject revision " + number + " of demo")
+	p.do(chromedp.KeyEvent(kb.Escape))
+	p.click("Approve…")
+	p.sees("Approve revision " + number + " of demo")
+	p.do(chromedp.SendKeys("dialog textarea", "waits look better: <b>try</b> ü"))
+	p.click("Approve")
+	p.sees("Revision " + number + " of demo is in force")
+	p.check("revision-in-force", "(?s)is in force.*Approved by .*: ?.*waits look better: <b>try</b> ü")
+	if got := s.call(t, "scheduler", "get", "demo"); !strings.Contains(got, "runs revision "+number) {
+		t.Errorf("after the approval:\n%s", got)
+	}
+	p.click("Roll back…")
+	p.do(chromedp.SendKeys("dialog textarea", "tenant a waits longer"))
+	p.click("Roll back")
+	restored := p.sees(`Rolled back: the service offers revision (\d+)`)[1]
+	p.sees("Revision " + number + " of demo was replaced by a later one")
+	p.visit(s.pages + "/schedulers/demo/configurations/" + restored)
+	p.sees("Revision " + restored + " of demo is in force")
+	audit := s.call(t, "admin", "audit", "list", "demo")
+	for _, reason := range []string{"waits look better: <b>try</b> ü", "tenant a waits longer"} {
+		if !strings.Contains(audit, reason) {
+			t.Errorf("the audit log lacks %q:\n%s", reason, audit)
+		}
+	}
+	p.visit(s.pages + "/schedulers/demo")
+	p.check("scheduler-after", "tenant a waits longer")
+}
+
+// TestReject rejects a proposal; the page of another operator follows.
+func TestReject(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
+	number := emulated(t, s, "demo")
+	p, other := open(t, s), open(t, s)
+	for _, tab := range []*tab{p, other} {
+		tab.visit(s.pages + "/schedulers/demo/configurations/" + number)
+		tab.sees("waits for a decision")
+	}
+	p.click("Reject…")
+	p.do(chromedp.SendKeys("dialog textarea", "not this week"))
+	p.do(chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
+	for _, tab := range []*tab{p, other} {
+		tab.sees("(?s)was rejected, and its values are parked.*not this week")
+		for _, fault := range tab.takeFaults() {
+			t.Error(fault)
+		}
+	}
+}
+
+// TestConnection: a page says that the service is gone, keeps its last data, and mends itself.
+func TestConnection(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
+	s.call(t, "scheduler", "register", "--builtin", "fifo", "--id", "here", "--nodes", "2", "--gpus-per-node", "4")
+	p := open(t, s)
+	p.visit(s.pages + "/schedulers/here?tz=UTC")
+	p.sees("here: nothing waits for you")
+	s.stop()
+	p.sees(`(?s)The service has not answered since \d{4}-.*here: nothing waits for you`)
+	again := serve(t, s.dir, s.grpc, strings.TrimPrefix(s.pages, "http://"))
+	again.call(t, "scheduler", "freeze", "here", "--reason", "a quarter's end")
+	p.sees("FROZEN: a quarter's end")
+	eventually(t, "the notice to go", func() bool { return !strings.Contains(p.text(), "has not answered") })
+}
+
+// TestHostileNames: names are text, wherever they come from.
+func TestHostileNames(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
+	evil := `</script><img src=/x onerror=alert(1)>`
+	s.call(t, "scheduler", "register", "--builtin", "fifo", "--id", "x", "--nodes", "2", "--gpus-per-node", "4")
+	s.call(t, "scheduler", "freeze", "x", "--reason", evil+strings.Repeat("w", 200))
+	p := open(t, s)
+	for _, path := range []string{"/", "/schedulers/x", "/findings", "/schedulers/x%2f..%2f..%3cimg%20src=x%3e/configurations/1%22%3e"} {
+		p.visit(s.pages + path)
+		p.sees("Findings")
+		eventually(t, "the page", func() bool { return !strings.Contains(p.text(), "…") })
+		if js[int](p, `document.querySelectorAll("img").length`) > 0 {
+			t.Errorf("%s: a name became an element", path)
+		}
+	}
+	p.visit(s.pages + "/")
+	p.takeFaults() // of the name that there is not
+	p.check("hostile", `</script><img`)
+}
+
+// TestState: units, time zone and filters are in the URL.
+func TestState(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
+	s.call(t, "scheduler", "register", "--builtin", "fifo", "--id", "one", "--nodes", "2", "--gpus-per-node", "4")
+	p := open(t, s)
+	command(p, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Europe/Berlin"})
+	p.visit(s.pages + "/schedulers/one?tz=local&unit=h")
+	p.sees("Audit")
+	shown := js[[]string](p, `[...document.querySelectorAll("select")].map(s => s.selectedOptions[0].textContent)`)
+	if want := []string{"hours", "Europe/Berlin, here"}; !slices.Equal(shown, want) {
+		t.Errorf("the choices are %q, want %q", shown, want)
+	}
+	p.click("Findings")
+	p.sees("No finding is open")
+	at := js[string](p, `location.pathname + location.search`)
+	if want := "/findings?unit=h&tz=local&scheduler=one"; at != want {
+		t.Errorf("at %s, want %s", at, want)
+	}
+	p.do(chromedp.NavigateBack())
+	p.sees("Audit")
+}
+
+// TestAssets: all files together are small, compressed, and have the policy that lets nothing from outside run.
+func TestAssets(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
+	total := 0
+	for _, path := range []string{"/", "/assets/app.js", "/assets/app.css", "/assets/report.css", "/assets/icon.svg"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.pages+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept-Encoding", "gzip")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close() // read whole
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %v %v", path, answer.Status, err)
+		}
+		if policy := answer.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") ||
+			strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
+			t.Errorf("%s: policy %q", path, policy)
+		}
+		total += len(text)
+		t.Logf("%6d bytes, compressed: %s", len(text), path)
+	}
+	if total > 300<<10 {
+		t.Errorf("%d bytes, at most 300 KiB", total)
+	}
+}
+
+// TestFirstPage measures how long the main thread works for the first page: the median of five.
+func TestFirstPage(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
+	emulated(t, s, "demo")
+	var times []float64
+	for range 5 {
+		p := open(t, s)
+		command(p, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks})
+		p.visit(s.pages + "/")
+		p.sees("Forecast of the average JCT")
+		for _, m := range command(p, performance.GetMetrics, cdp.Empty{}).Metrics {
+			if m.Name == "TaskDuration" {
+				times = append(times, m.Value*1000)
+			}
+		}
+	}
+	slices.Sort(times)
+	t.Logf("main thread of the first page: median %.0f ms of %.0f", times[len(times)/2], times)
+}
+
+// TestRoles: a reader signs in with a token, sees no button that the role lacks, and signs out.
+func TestRoles(t *testing.T) {
+	dir := t.TempDir()
+	s := serve(t, dir, "127.0.0.1:0", "127.0.0.1:0")
+	number := emulated(t, s, "demo")
+	s.stop()
+	callers := "callers:\n"
+	for _, c := range []struct{ role, token string }{{"viewer", "v"}, {"operator", "o"}} {
+		sum := sha256.Sum256([]byte(strings.Repeat(c.token, 40)))
+		callers += fmt.Sprintf("  - {name: %s-1, role: %[1]s, token_sha256: [%x]}\n", c.role, sum)
+	}
+	roles := filepath.Join(t.TempDir(), "roles.yaml")
+	if err := os.WriteFile(roles, []byte(callers), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = serve(t, dir, "127.0.0.1:0", "127.0.0.1:0", "--roles", roles)
+	p := open(t, s)
+	here := s.pages + "/schedulers/demo/configurations/" + number
+	signIn := func(token string) {
+		p.sees("A token of the roles file")
+		p.do(chromedp.SendKeys("#token", token), chromedp.KeyEvent(kb.Enter))
+	}
+	p.visit(here)
+	p.check("sign-in", "A token of the roles file", "401 (Unauthorized)")
+	signIn("guessed")
+	p.sees("The roles file has no such token")
+	signIn(strings.Repeat("v", 40))
+	p.sees("(?s)viewer-1, viewer.*waits for a decision.*Your role, viewer, may look and not decide")
+	buttons := `[...document.querySelectorAll("main button")].map(b => b.textContent).filter(t => t.endsWith("…"))`
+	if got := js[[]string](p, buttons); len(got) > 0 {
+		t.Errorf("a viewer has the buttons %q", got)
+	}
+	if got := js[string](p, `document.cookie`); got != "" {
+		t.Errorf("scripts read the cookie %q", got)
+	}
+	p.takeFaults() // the refusals above
+	p.check("viewer", "What speaks against it")
+	p.click("Sign out")
+	signIn(strings.Repeat("o", 40))
+	p.sees("(?s)operator-1, operator.*waits for a decision.*Approve…")
+	if got := js[[]string](p, buttons); !slices.Equal(got, []string{"Approve…", "Reject…"}) {
+		t.Errorf("an operator has the buttons %q", got)
+	}
+	p.click("Reject…")
+	p.do(chromedp.SendKeys("dialog textarea", "no"))
+	p.click("Reject")
+	p.sees("Rejected by operator-1: no")
+}
