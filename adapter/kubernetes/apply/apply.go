@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/autosched/autosched/adapter"
+	"github.com/autosched/autosched/adapter/kubernetes/cluster"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/space"
@@ -30,9 +31,10 @@ type Live map[Object]*unstructured.Unstructured
 
 // Scheduler maps configurations to fields of a scheduler's objects, and back.
 type Scheduler interface {
-	// Objects are the ones with the fields. Their versions are filled in by discovery.
+	// Objects are the ones to read, without their versions. An empty name is all of a resource.
 	Objects() []Object
-	// Fields returns the fields that parameters set, and their values. A value of nil is an absent field.
+	// Fields returns the fields that parameters set, and their values. A value of nil is an absent field. Errors that
+	// wrap [client.ErrRefused] are about the parameters.
 	Fields(values space.Values, live Live) (map[Field]any, error)
 	// Values returns the values of parameters that the objects have.
 	Values(tuned []string, live Live) (space.Values, error)
@@ -95,7 +97,7 @@ const betweenPreemptions = 24 * time.Hour
 // Driver puts configurations in force. It implements [adapter.Applier].
 type Driver struct {
 	o    Options
-	http *discovery
+	api  *cluster.API
 	pace time.Duration // between looks at an object that is to be accepted
 
 	mu    sync.Mutex // held while a configuration is applied or looked at
@@ -113,7 +115,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	}
 	d := &Driver{o: o, pace: 200 * time.Millisecond}
 	var err error
-	if d.http, err = newDiscovery(o.Config); err != nil {
+	if d.api, err = cluster.NewAPI(o.Config); err != nil {
 		return nil, err
 	}
 	live, err := d.read(ctx)
@@ -121,6 +123,9 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		return nil, err
 	}
 	values, err := o.Scheduler.Values(o.Tuned, live)
+	if err != nil && live.marked() {
+		return d, nil // an adapter ended halfway, say: the next configuration says what is to be
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +141,7 @@ func (d *Driver) usable(ctx context.Context, fields []Field, values space.Values
 	slices.SortFunc(fields, func(a, b Field) int { return cmp.Compare(a.String(), b.String()) })
 	var all []error
 	for _, f := range fields {
-		err := d.http.has(ctx, f, live[f.Object].GetKind())
+		err := has(ctx, d.api, f, live[f.Object].GetKind())
 		if err = cmp.Or(err, d.o.Scheduler.Effect(f, values, live)); err != nil {
 			all = append(all, fmt.Errorf("%v: %w", f, err))
 		}
@@ -148,13 +153,23 @@ func (d *Driver) usable(ctx context.Context, fields []Field, values space.Values
 func (d *Driver) read(ctx context.Context) (Live, error) {
 	live := Live{}
 	for _, o := range d.o.Scheduler.Objects() {
-		version, err := d.http.version(ctx, o.Resource.GroupResource())
+		version, err := d.api.Version(ctx, o.Resource.GroupResource())
 		if err != nil {
 			return nil, err
 		}
-		o.Resource.Version = version
-		if live[o], err = d.get(ctx, o); err != nil {
-			return nil, err
+		if o.Resource.Version = version; o.Name != "" {
+			if live[o], err = d.get(ctx, o); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		all, err := d.list(ctx, o)
+		if err != nil {
+			return nil, fmt.Errorf("%v: %w", o.Resource.GroupResource(), err)
+		}
+		for i := range all.Items {
+			o.Name = all.Items[i].GetName()
+			live[o] = &all.Items[i]
 		}
 	}
 	return live, nil
@@ -182,7 +197,7 @@ func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (_ map[string]*
 	if marks > 0 || d.o.TakeOver || c.GetOrigin() != pb.Configuration_DEFAULT {
 		fields, err := d.o.Scheduler.Fields(want, live)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", client.ErrRefused, err)
+			return nil, err
 		}
 		rev := revision{number: c.GetRevision(), epoch: c.GetEpoch().GetCounter(), at: d.o.Now(),
 			preempts: d.o.Scheduler.Preempts}
@@ -238,7 +253,7 @@ func (d *Driver) lacking(ctx context.Context, live Live) error {
 			}
 			for _, path := range slices.Sorted(maps.Keys(m.First)) {
 				f := Field{o, path}
-				if err := d.http.has(ctx, f, live[o].GetKind()); err != nil {
+				if err := has(ctx, d.api, f, live[o].GetKind()); err != nil {
 					return fmt.Errorf("%v: %w", f, err)
 				}
 			}
@@ -331,6 +346,18 @@ func (d *Driver) converge(ctx context.Context, live Live, values space.Values, f
 		return nil, d.goBack(ctx, changes, before, err)
 	}
 	return live, nil
+}
+
+// marked reports whether an adapter set a field.
+func (live Live) marked() bool {
+	for _, u := range live {
+		for _, patch := range []bool{false, true} {
+			if m, err := markOf(u, patch); m != nil || err != nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // lost reports whether a field that the adapter set belongs to another manager.

@@ -74,7 +74,7 @@ type fixture struct {
 func newFixture(t *testing.T, tuned ...string) *fixture {
 	f := &fixture{t: t, now: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)}
 	f.s = newStandIn(t, clusterQueue("a", "32", "8"), clusterQueue("b", "16", "16"))
-	f.o = Options{Scheduler: &Kueue{Mapping: byName{}, Queues: []string{"a", "b"}}, Tuned: tuned,
+	f.o = Options{Scheduler: &Kueue{Mapping: byName{}}, Tuned: tuned,
 		HandOver: []string{"*"}, Timeout: time.Second, Now: func() time.Time { return f.now }}
 	f.o.Client, f.o.Config = f.s.client()
 	return f
@@ -408,9 +408,8 @@ func TestCuts(t *testing.T) {
 	}
 	of := func(f *fixture) (rev int) { // 0 or 1, -1 for a mixture
 		live := Live{}
-		for _, o := range f.o.Scheduler.Objects() {
-			o.Resource.Version = "v1beta2"
-			live[o] = f.s.get1(o.Name)
+		for _, name := range []string{"a", "b"} {
+			live[Object{Resource: clusterQueues, Name: name}] = f.s.get1(name)
 		}
 		got, err := f.o.Scheduler.Values(f.o.Tuned, live)
 		if err != nil {

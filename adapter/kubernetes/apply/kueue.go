@@ -12,45 +12,90 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/schedulers/kueue"
+	"github.com/autosched/autosched/schedulers/kueue/conf"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
 )
 
 // Setting is a setting of a queue, by the name of the scheduler's field. A value that is empty is absent.
 type Setting struct{ Queue, Name, Value string }
 
-// Mapping maps the parameters of a scheduler to settings of its queues, and back. Queues are objects as the API server
-// has them.
+// Mapping maps the parameters of a scheduler to settings of its queues, and back. Objects are
+// the scheduler's, as the API server has them.
 type Mapping interface {
 	// Settings returns the settings that parameters stand for. Parameters that are not of queues have none.
-	Settings(values space.Values, queues []map[string]any) ([]Setting, error)
+	Settings(values space.Values, objects []map[string]any) ([]Setting, error)
 	// Values returns the values of parameters of queues by their settings. It is an error if queues differ that share
 	// one.
-	Values(tuned []string, settings []Setting, queues []map[string]any) (space.Values, error)
+	Values(tuned []string, settings []Setting, objects []map[string]any) (space.Values, error)
 	// Names are the names of settings.
 	Names() []string
 }
 
-// Kueue are ClusterQueues.
+// kueueConf maps parameters of package schedulers/kueue.
+type kueueConf struct{}
+
+// Names implements [Mapping].
+func (kueueConf) Names() []string { return kueue.Tunable }
+
+// cluster has the queues with their quotas and settings.
+func (kueueConf) cluster(objects []map[string]any) (workload.Cluster, error) {
+	site, err := conf.Read(map[string][]byte{"cluster": encode(map[string]any{"items": objects})})
+	if err != nil {
+		return workload.Cluster{}, err
+	}
+	return site.Cluster, nil
+}
+
+// Settings implements [Mapping].
+func (k kueueConf) Settings(values space.Values, objects []map[string]any) ([]Setting, error) {
+	c, err := k.cluster(objects)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := conf.Settings(values, c)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", client.ErrRefused, err)
+	}
+	var out []Setting
+	for _, s := range settings {
+		out = append(out, Setting(s))
+	}
+	return out, nil
+}
+
+// Values implements [Mapping].
+func (k kueueConf) Values(tuned []string, settings []Setting, objects []map[string]any) (space.Values, error) {
+	c, err := k.cluster(objects)
+	if err != nil {
+		return nil, err
+	}
+	var all []conf.Setting
+	for _, s := range settings {
+		all = append(all, conf.Setting(s))
+	}
+	return conf.Values(tuned, all, c)
+}
+
+// NewKueue returns the ClusterQueues whose settings are parameters of Kueue's model. GPU is as in [Kueue].
+func NewKueue(gpu string) *Kueue { return &Kueue{Mapping: kueueConf{}, GPU: gpu} }
+
+// Kueue are its ClusterQueues.
 type Kueue struct {
 	Mapping
-	// Queues are the names of the ClusterQueues.
-	Queues []string
 	// GPU is the name of the resource whose quotas are set; nvidia.com/gpu if empty.
 	GPU string
 }
 
-var clusterQueues = schema.GroupVersionResource{Group: "kueue.x-k8s.io", Resource: "clusterqueues"}
+var (
+	clusterQueues = schema.GroupVersionResource{Group: "kueue.x-k8s.io", Resource: "clusterqueues"}
+	cohorts       = schema.GroupVersionResource{Group: "kueue.x-k8s.io", Resource: "cohorts"}
+)
 
-// Objects implements [Scheduler].
-func (k *Kueue) Objects() []Object { return objects(clusterQueues, k.Queues) }
-
-func objects(r schema.GroupVersionResource, names []string) []Object {
-	var out []Object
-	for _, name := range names {
-		out = append(out, Object{Resource: r, Name: name})
-	}
-	return out
-}
+// Objects implements [Scheduler]. Quotas of cohorts say what part of one a limit is.
+func (k *Kueue) Objects() []Object { return []Object{{Resource: clusterQueues}, {Resource: cohorts}} }
 
 // quotas are the settings that are quantities of a resource, in lists.
 var quotas = []string{"nominalQuota", "borrowingLimit", "lendingLimit"}
@@ -83,24 +128,26 @@ func (k *Kueue) path(o *unstructured.Unstructured, name string) (string, error) 
 
 // Fields implements [Scheduler].
 func (k *Kueue) Fields(values space.Values, live Live) (map[Field]any, error) {
-	settings, err := k.Settings(values, all(live, k.Objects()))
+	settings, err := k.Settings(values, live.all())
 	if err != nil {
 		return nil, err
 	}
-	return fieldsOfQueues(settings, live, k.path, func(name string) bool {
+	return fieldsOfQueues(settings, live, clusterQueues, k.path, func(name string) bool {
 		return name == "preemption.borrowWithinCohort.maxPriorityThreshold"
 	})
 }
 
 // fieldsOfQueues places settings in their objects. Those that whole says are whole numbers of the schema.
-func fieldsOfQueues(settings []Setting, live Live, path func(*unstructured.Unstructured, string) (string, error),
-	whole func(name string) bool) (map[Field]any, error) {
+func fieldsOfQueues(settings []Setting, live Live, queues schema.GroupVersionResource,
+	path func(*unstructured.Unstructured, string) (string, error), whole func(name string) bool) (
+	map[Field]any, error) {
 	out := map[Field]any{}
 	for _, s := range settings {
-		name, o := queueOf(live, s.Queue)
-		if o == nil {
+		name, there := live.find(queues, s.Queue)
+		if !there {
 			return nil, fmt.Errorf("%s: there is no such queue", s.Queue)
 		}
+		o := live[name]
 		p, err := path(o, s.Name)
 		if err != nil {
 			return nil, err
@@ -113,7 +160,7 @@ func fieldsOfQueues(settings []Setting, live Live, path func(*unstructured.Unstr
 		case v == nil:
 		case whole(s.Name):
 			if v, err = strconv.ParseInt(s.Value, 10, 64); err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", s.Queue, s.Name, err)
+				return nil, fmt.Errorf("%w: %s: %s: %w", client.ErrRefused, s.Queue, s.Name, err)
 			}
 		case s.Value == "true" || s.Value == "false":
 			v = s.Value == "true"
@@ -123,53 +170,47 @@ func fieldsOfQueues(settings []Setting, live Live, path func(*unstructured.Unstr
 	return out, nil
 }
 
-// all returns objects in the order of their names.
-func all(live Live, objects []Object) []map[string]any {
+// find returns an object of a resource, of whatever version.
+func (live Live) find(r schema.GroupVersionResource, name string) (Object, bool) {
+	for o := range live {
+		if o.Resource.GroupResource() == r.GroupResource() && o.Name == name {
+			return o, true
+		}
+	}
+	return Object{}, false
+}
+
+// all are the objects in a fixed order.
+func (live Live) all() []map[string]any {
 	var out []map[string]any
-	for _, o := range objects {
-		if _, u := queueOf(live, o.Name); u != nil {
-			out = append(out, u.Object)
+	for _, o := range sorted(live) {
+		out = append(out, live[o].Object)
+	}
+	return out
+}
+
+// settingsOf reads the settings of all queues.
+func settingsOf(live Live, queues schema.GroupVersionResource, names []string,
+	path func(*unstructured.Unstructured, string) (string, error)) []Setting {
+	var out []Setting
+	for _, o := range sorted(live) {
+		if o.Resource.GroupResource() != queues.GroupResource() {
+			continue
+		}
+		for _, name := range names {
+			p, err := path(live[o], name)
+			if err != nil {
+				continue // it is not tuned, or Fields says why it cannot be
+			}
+			out = append(out, Setting{o.Name, name, text(at(live[o].Object, p))})
 		}
 	}
 	return out
 }
 
-func queueOf(live Live, name string) (Object, *unstructured.Unstructured) {
-	for o, u := range live {
-		if o.Name == name && o.Namespace == "" {
-			return o, u
-		}
-	}
-	return Object{}, nil
-}
-
-// settingsOf reads the settings of queues.
-func settingsOf(live Live, queues, names []string, path func(*unstructured.Unstructured, string) (string, error)) (
-	[]Setting, error) {
-	var out []Setting
-	for _, q := range queues {
-		_, o := queueOf(live, q)
-		if o == nil {
-			return nil, fmt.Errorf("%s: there is no such queue", q)
-		}
-		for _, name := range names {
-			p, err := path(o, name)
-			if err != nil {
-				continue // it is not tuned, or Fields says why it cannot be
-			}
-			out = append(out, Setting{q, name, text(at(o.Object, p))})
-		}
-	}
-	return out, nil
-}
-
 // Values implements [Scheduler].
 func (k *Kueue) Values(tuned []string, live Live) (space.Values, error) {
-	settings, err := settingsOf(live, k.Queues, k.Names(), k.path)
-	if err != nil {
-		return nil, err
-	}
-	return k.Mapping.Values(tuned, settings, all(live, k.Objects()))
+	return k.Mapping.Values(tuned, settingsOf(live, clusterQueues, k.Names(), k.path), live.all())
 }
 
 // Effect implements [Scheduler].

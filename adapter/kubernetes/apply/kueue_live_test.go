@@ -29,7 +29,8 @@ const queueText = `{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, meta
 `
 
 const tunerText = `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: tuner}, rules: [
- {apiGroups: [kueue.x-k8s.io], resources: [clusterqueues], resourceNames: %s, verbs: %s}]}
+ {apiGroups: [kueue.x-k8s.io], resources: [clusterqueues], resourceNames: %s, verbs: %s},
+ {apiGroups: [kueue.x-k8s.io], resources: [clusterqueues, cohorts], verbs: [list]}]}
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: tuner},
  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tuner}, subjects: [{kind: User, name: tuner,
@@ -120,7 +121,7 @@ func TestLiveKueue(t *testing.T) {
 		}
 	}
 	l.o = Options{Client: tuner, Config: r.Config("tuner"), Tuned: tuned, HandOver: []string{"*"},
-		Scheduler: &Kueue{Mapping: byName{}, Queues: []string{"a", "b"}}}
+		Scheduler: &Kueue{Mapping: byName{}}}
 	whole := func(revision int64, values ...string) *pb.Configuration { return config(t, revision, values...) }
 
 	t.Run("owned", func(t *testing.T) {
@@ -213,7 +214,7 @@ func TestLiveKueue(t *testing.T) {
 		}
 		rev := revision{number: 7, at: time.Now(), preempts: func(Change) bool { return false }}
 		step := func(queue, path string, from, to any) Step {
-			o, _ := queueOf(live, queue)
+			o, _ := live.find(clusterQueues, queue)
 			return Step{Object: o, Patch: isListed(path), Changes: []Change{{Field{o, path}, from, to}}}
 		}
 		l.edit("person", "b", `{"spec": {"queueingStrategy": "BestEffortFIFO"}}`)
@@ -388,7 +389,7 @@ func TestLiveKueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := Field{Object{Resource: kueueV1, Name: "a"}, strategy}
-		for d.http.has(t.Context(), f, "ClusterQueue") == nil {
+		for has(t.Context(), d.api, f, "ClusterQueue") == nil {
 			time.Sleep(10 * time.Millisecond) // the schema is published a while later
 		}
 		l.apply(d, whole(40, "a.borrowingLimit=5", "a.queueingStrategy=StrictFIFO"), pb.Acknowledgement_FAILED,

@@ -118,6 +118,12 @@ func (d *Driver) get(ctx context.Context, o Object) (*unstructured.Unstructured,
 	return out, nil
 }
 
+func (d *Driver) list(ctx context.Context, o Object) (*unstructured.UnstructuredList, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
+	defer cancel()
+	return d.o.Client.Resource(o.Resource).Namespace(o.Namespace).List(ctx, metav1.ListOptions{})
+}
+
 // applied is the body of a server-side apply: everything that the adapter owns of the object, as a field that is left
 // out would be removed, with the changes. Force is bound to the object's version, and takes no other field over.
 func applied(o *unstructured.Unstructured, changes []Change, mark *Mark, force bool) []byte {

@@ -153,6 +153,15 @@ func (s *standIn) RoundTrip(req *http.Request) (*http.Response, error) {
 		return answer(200, s.schemas())
 	}
 	live := s.objects[path]
+	if req.Method == http.MethodGet && live == nil && strings.HasSuffix(path, "s") {
+		items := []any{}
+		for of, o := range s.objects {
+			if strings.HasPrefix(of, path+"/") {
+				items = append(items, o.Object)
+			}
+		}
+		return answer(200, map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
+	}
 	if live == nil {
 		return refuse(apierrors.NewNotFound(schema.GroupResource{}, path))
 	}

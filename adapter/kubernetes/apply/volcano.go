@@ -13,11 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/schedulers/native"
 	"github.com/autosched/autosched/space"
 )
 
-// Volcano are the text of Volcano's scheduler in a ConfigMap, and Queues.
+// Volcano are the text of Volcano's scheduler in a ConfigMap, and its Queues.
 type Volcano struct {
 	Mapping
 	// Form is the text, and InText reports whether a parameter is in it; others are of queues.
@@ -25,8 +26,6 @@ type Volcano struct {
 	InText func(id string) bool
 	// Namespace and ConfigMap are where the text is; volcano-system and volcano-scheduler-configmap if empty.
 	Namespace, ConfigMap string
-	// Queues are the names of the Queues.
-	Queues []string
 	// GPU is the name of the resource; nvidia.com/gpu if empty.
 	GPU string
 	// Read is the longest time from a change of the ConfigMap to a session of the scheduler with it; 150 s if 0: a
@@ -52,7 +51,7 @@ func (v *Volcano) configMap() Object {
 }
 
 // Objects implements [Scheduler].
-func (v *Volcano) Objects() []Object { return append(objects(volcanoQueues, v.Queues), v.configMap()) }
+func (v *Volcano) Objects() []Object { return []Object{{Resource: volcanoQueues}, v.configMap()} }
 
 func (v *Volcano) path(_ *unstructured.Unstructured, name string) (string, error) {
 	switch gpu := cmp.Or(v.GPU, "nvidia.com/gpu"); name {
@@ -85,11 +84,11 @@ func (v *Volcano) text(live Live) (string, space.Values, error) {
 
 // Fields implements [Scheduler].
 func (v *Volcano) Fields(values space.Values, live Live) (map[Field]any, error) {
-	settings, err := v.Settings(values, all(live, objects(volcanoQueues, v.Queues)))
+	settings, err := v.Settings(values, live.all())
 	if err != nil {
 		return nil, err
 	}
-	out, err := fieldsOfQueues(settings, live, v.path, func(name string) bool {
+	out, err := fieldsOfQueues(settings, live, volcanoQueues, v.path, func(name string) bool {
 		return name == "weight" || name == "priority"
 	})
 	if err != nil || !slices.ContainsFunc(slices.Collect(maps.Keys(values)), v.InText) {
@@ -111,7 +110,7 @@ func (v *Volcano) Fields(values space.Values, live Live) (map[Field]any, error) 
 	}
 	next, err := v.Form.Render(want)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", client.ErrRefused, err)
 	}
 	// A text that says the same stays as it is written.
 	if !bytes.Equal(now, next) {
@@ -123,12 +122,8 @@ func (v *Volcano) Fields(values space.Values, live Live) (map[Field]any, error) 
 
 // Values implements [Scheduler].
 func (v *Volcano) Values(tuned []string, live Live) (space.Values, error) {
-	settings, err := settingsOf(live, v.Queues, v.Names(), v.path)
-	if err != nil {
-		return nil, err
-	}
 	ofQueues := slices.DeleteFunc(slices.Clone(tuned), v.InText)
-	out, err := v.Mapping.Values(ofQueues, settings, all(live, objects(volcanoQueues, v.Queues)))
+	out, err := v.Mapping.Values(ofQueues, settingsOf(live, volcanoQueues, v.Names(), v.path), live.all())
 	if err != nil || len(ofQueues) == len(tuned) {
 		return out, err
 	}

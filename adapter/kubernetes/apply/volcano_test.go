@@ -54,8 +54,8 @@ func newVolcano(t *testing.T, tuned ...string) *fixture {
 	f.s = newStandIn(t, queue("a"), queue("b"), map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"name": "volcano-scheduler-configmap", "namespace": "volcano-system"},
 		"data":     map[string]any{confKey: "# ours\nactions: allocate\npack: 1\nspread: 1\n", "other": "x"}})
-	f.o = Options{Scheduler: &Volcano{Mapping: volcanoNames{}, Form: &lines{}, InText: inText,
-		Queues: []string{"a", "b"}}, Tuned: tuned, HandOver: []string{"*"}, Now: func() time.Time { return f.now }}
+	f.o = Options{Scheduler: &Volcano{Mapping: volcanoNames{}, Form: &lines{}, InText: inText}, Tuned: tuned,
+		HandOver: []string{"*"}, Now: func() time.Time { return f.now }}
 	f.o.Client, f.o.Config = f.s.client()
 	return f
 }
@@ -114,8 +114,8 @@ func TestVolcano(t *testing.T) {
 	f.s.edit("volcano-scheduler-configmap", textPath, "actions: allocate\npack: 5\nspread: 1\nsprad: 2\n", "person")
 	look("changed by someone else")
 	f.o.TakeOver = true
-	if _, err := Open(t.Context(), f.o); err == nil || !strings.Contains(err.Error(), "sprad: is unknown") {
-		t.Error(err)
+	if ack := f.apply(f.open(), c, "sprad: is unknown"); ack.GetState() != pb.Acknowledgement_FAILED {
+		t.Error(ack)
 	}
 }
 
