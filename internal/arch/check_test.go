@@ -82,6 +82,7 @@ var layers = []layer{
 	// A scheduler's side of the public API, and adapters for schedulers that do not call it.
 	{"client", 6, []string{"api/autosched/v1"}},
 	// A site is described for simulations, by the commands of a Slurm cluster.
+	{"adapter/site/kube", 6, []string{"adapter/site", "replay", "schedulers", "space", "internal/kubejson"}},
 	{"adapter/site", 6, []string{"space", "workload", "internal/atomicfile"}},
 	{"adapter/slurm/site", 6, []string{"adapter/site", "adapter/slurm", "internal/slurmtext", "replay", "schedulers", "space", "workload",
 		"internal/atomicfile"}},
@@ -89,7 +90,7 @@ var layers = []layer{
 	{"web/browser", 7, nil},
 	{"web", 6, []string{"internal/chart"}},
 	// The adapter of Kubernetes, a Go module of its own: nothing else imports it.
-	{"adapter/kubernetes", 7, []string{"adapter", "api/autosched/v1", "api/convert", "client", "schedulers", "space",
+	{"adapter/kubernetes", 7, []string{"adapter", "adapter/site", "adapter/site/kube", "api/autosched/v1", "api/convert", "client", "schedulers", "space",
 		"workload", "internal"}},
 	{"adapter", 6, []string{"api/autosched/v1", "client", "schedulers", "space", "internal"}},
 	{"conformance", 6, []string{"api/autosched/v1", "adapter", "client", "schedulers", "space"}},

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/adapter/site"
+	"github.com/autosched/autosched/adapter/site/kube"
 	slurmsite "github.com/autosched/autosched/adapter/slurm/site"
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/internal/units"
@@ -207,21 +208,21 @@ type SiteFlag struct {
 // Add adds the flag of the folder.
 func (f *SiteFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Dir, "site", "",
-		"folder that 'autosched slurm init' wrote: in place of --cluster, --scheduler slurm, --config with the settings "+
-			"in force, --recorded-scheduler slurm, and --node-events if it has them")
+		"folder that 'autosched slurm init' or 'autosched-kube init' wrote: in place of --cluster, --scheduler, --config "+
+			"with the settings in force, --recorded-scheduler, and --node-events if it has them")
 }
 
 // AddOut adds the file of settings, for commands that recommend some.
 func (f *SiteFlag) AddOut(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.out, "conf-out", "",
-		"write the recommended settings to this file, for 'autosched slurm apply'; needs --site")
+		"write the recommended settings to this file, for 'autosched slurm apply', or as a script of kubectl; needs --site")
 }
 
 // Use fills in the folder's values where no flag is given.
 func (f *SiteFlag) Use(r *ReplayFlags, config *ConfigFlags, recorded *RecordedFlag) error {
 	switch {
 	case f.Dir == "" && f.out != "":
-		return UsageError{errors.New("--conf-out: the settings are lines of slurm.conf: describe the cluster with --site")}
+		return UsageError{errors.New("--conf-out: the settings are those of a site: describe the cluster with --site")}
 	case f.Dir == "":
 		return nil
 	case r.Given("cluster") || r.Given("nodes") || r.Given("gpus-per-node"):
@@ -276,6 +277,8 @@ type siteKind struct {
 var siteKinds = map[string]siteKind{
 	"slurm": {own: []string{slurmsite.Settings}, narrow: slurmsite.Narrow, change: slurmsite.Change,
 		program: "autosched slurm", out: "tuned.conf", of: "the file that slurm.conf includes", where: "Where Slurm runs"},
+	"kueue": {own: []string{kube.Queues}, narrow: kube.Narrow, change: kube.Change, program: "autosched-kube",
+		out: "tuned.sh", of: "the queues", where: "Where kubectl reaches the cluster"},
 }
 
 // NarrowedSlurm is Slurm with the parameters and ranges of a registration.

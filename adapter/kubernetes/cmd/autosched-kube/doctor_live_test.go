@@ -1,11 +1,14 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/autosched/autosched/adapter/kubernetes/rig"
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // TestLiveDoctor: the diagnosis of an account without rights names the missing ones, an administrator has all.
@@ -25,5 +28,28 @@ func TestLiveDoctor(t *testing.T) {
 				t.Errorf("%s: %d %s%s, want %q", c.user, code, out, errs, want)
 			}
 		}
+	}
+}
+
+// TestLiveInit: a folder is written from the objects of a cluster.
+func TestLiveInit(t *testing.T) {
+	r := rig.Start(t, rig.Options{Kueue: true})
+	queues, err := os.ReadFile(testshared.Path(t, "golden", "kubernetes", "queues", "kueue.limits.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Create(t.Context(), queues); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	code, out, errs := clitest.Run("init", "--scheduler", "kueue", "--kubeconfig", r.Kubeconfig("admin"), "--out", dir)
+	for _, want := range []string{"8 nodes", "0 jobs of the past", "history.json", "fair sharing is on is not known"} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("%d %s%s, want %q", code, out, errs, want)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "current.yaml"))
+	if err != nil || !strings.Contains(string(text), "borrowingLimit") {
+		t.Errorf("%v %s", err, text)
 	}
 }

@@ -71,7 +71,7 @@ func (s *service) count(kinds ...workload.EventKind) (n int) {
 	return n
 }
 
-// TestLiveRun: the events of jobs on a real Kueue are those of the recording, over a restart of the adapter and one of
+// TestLiveRun: the events of jobs on a real Kueue are as recorded, over a restart of the adapter and one of
 // the API server, and the probes and metrics say what it does.
 func TestLiveRun(t *testing.T) {
 	r := rig.Start(t, rig.Options{Kueue: true})

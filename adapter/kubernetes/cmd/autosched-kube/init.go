@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/autosched/autosched/adapter/kubernetes/cluster"
+	"github.com/autosched/autosched/adapter/site"
+	"github.com/autosched/autosched/adapter/site/kube"
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
+)
+
+// initOptions are the flags of init.
+type initOptions struct {
+	cluster clusterFlags
+	saved   string
+	out     string
+	id      string
+	json    bool
+}
+
+func newInitCmd() *cobra.Command {
+	var o initOptions
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Describe a cluster from its objects",
+		Long: `Reads the queues, nodes and jobs of a cluster under Kueue, and writes into a folder
+
+  cluster.json    the nodes and the queues with their quotas, cohorts and limits, for --cluster
+  current.yaml    the settings in force, for --config
+  scheduler.json  the registration, for 'autosched scheduler register': what is tuned
+  queues.json     the objects of the queues, from which changes are rendered
+  history.json    the Workloads that the cluster keeps, for --trace
+
+Then it names what is not simulated. It changes nothing of the cluster. Only settings that have an effect here are tuned:
+those of borrowing where queues share a cohort, weights where the manager's fair sharing is known to be on.
+
+With --saved it reads *.json files of a folder instead of the cluster, as these commands print them:
+
+  kubectl get clusterqueues,cohorts,localqueues,resourceflavors -A -o json >queues.json
+  kubectl get nodes -o json >nodes.json
+  kubectl get workloads -A -o json >workloads.json
+  kubectl get configmap -n kueue-system kueue-manager-config -o json >manager.json
+
+--site of fidelity, tune, evaluate and compare takes the folder. See docs/kubernetes.md.`,
+		Example: `  autosched-kube init --scheduler kueue --out site
+  autosched-kube init --scheduler kueue --saved objects --out site`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d, err := o.run(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return cli.Show(cmd.OutOrStdout(), o.json, "kube-init/v1", d,
+				func(w io.Writer) error { return o.print(w, d) })
+		},
+	}
+	o.cluster.add(cmd)
+	fl := cmd.Flags()
+	fl.StringVar(&o.saved, "saved", "", "folder with the objects in JSON (default: read them from the cluster)")
+	fl.StringVarP(&o.out, "out", "o", ".", "folder for the files")
+	fl.StringVar(&o.id, "id", "kubernetes", "")
+	fl.BoolVar(&o.json, "json", false, "")
+	return cmd
+}
+
+// described are the schedulers whose objects init reads.
+var described = []string{"kueue"}
+
+func (o *initOptions) run(ctx context.Context) (*kube.Description, error) {
+	s, err := o.cluster.check()
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(described, s.Name) {
+		return nil, cli.Usage(fmt.Errorf("--scheduler: the objects of %s are not read", s.Name))
+	}
+	if err := errors.Join(cli.NeedsPath(o.out, "--out", "a folder"), cli.CheckID(o.id)); err != nil {
+		return nil, err
+	}
+	read := o.live
+	if o.saved != "" {
+		read = o.files
+	}
+	files, notes, err := read(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	d, err := kube.Describe(o.id, files)
+	if err != nil {
+		return nil, err
+	}
+	d.Notes = append(d.Notes, notes...)
+	return d, d.Write(site.Folder(o.out), cli.Registration(s.Name))
+}
+
+// files reads the objects of a folder.
+func (o *initOptions) files(context.Context, cluster.Scheduler) (map[string][]byte, []string, error) {
+	paths, err := filepath.Glob(filepath.Join(o.saved, "*.json"))
+	if err == nil && len(paths) == 0 {
+		err = fmt.Errorf("%s has no files *.json: 'autosched-kube init --help' has the commands that print them",
+			o.saved)
+	}
+	files := map[string][]byte{}
+	for _, path := range paths {
+		text, readErr := os.ReadFile(path)
+		err = errors.Join(err, readErr)
+		files[path] = text
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("--saved: %w", err)
+	}
+	return files, nil, nil
+}
+
+// live reads the objects of the cluster. Only queues and jobs must be readable.
+func (o *initOptions) live(ctx context.Context, s cluster.Scheduler) (files map[string][]byte, notes []string,
+	err error) {
+	config, err := cluster.Config(o.cluster.kubeconfig, o.cluster.context)
+	if err != nil {
+		return nil, nil, err
+	}
+	api, err := cluster.NewAPI(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	objects, err := cluster.Open(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	files = map[string][]byte{}
+	group := s.Queues.Group
+	needed := []schema.GroupResource{s.Queues, s.LocalQueues, s.Jobs}
+	for _, r := range append(needed, cluster.Nodes, schema.GroupResource{Group: group, Resource: "cohorts"},
+		schema.GroupResource{Group: group, Resource: "resourceflavors"},
+		schema.GroupResource{Group: group, Resource: "workloadpriorityclasses"}) {
+		version, err := api.Version(ctx, r)
+		if err != nil {
+			return nil, nil, err
+		}
+		all, err := objects.Resource(r.WithVersion(version)).List(ctx, metav1.ListOptions{})
+		if err != nil && slices.Contains(needed, r) {
+			return nil, nil, fmt.Errorf("%v: %w", r, err)
+		}
+		if err != nil {
+			notes = append(notes, fmt.Sprintf("%v are not known: %v", r, err))
+			continue
+		}
+		if files[r.String()], err = json.Marshal(all); err != nil {
+			return nil, nil, err
+		}
+	}
+	manager, err := objects.Resource(cluster.ConfigMaps.WithVersion("v1")).Namespace(s.Namespace).Get(ctx,
+		"kueue-manager-config", metav1.GetOptions{})
+	if err != nil {
+		notes = append(notes, fmt.Sprintf("whether fair sharing is on is not known, and taken to be off: %v", err))
+		return files, notes, nil
+	}
+	files["manager"], err = json.Marshal(manager)
+	return files, notes, err
+}
+
+func (o *initOptions) print(w io.Writer, d *kube.Description) error {
+	fmt.Fprintf(w, "%s; %s of the past\n\nWritten:\n", d.Cluster, units.Plural(d.Jobs, "job"))
+	for _, f := range d.Files {
+		fmt.Fprintf(w, "  %s\n", f)
+	}
+	for i, n := range d.Notes {
+		if i == 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "note: %s\n", n)
+	}
+	_, err := fmt.Fprintf(w, "\nNothing of the cluster is changed. Next: autosched fidelity --trace %s --site %s\n",
+		site.Folder(o.out).Path(kube.History), o.out)
+	return err
+}
