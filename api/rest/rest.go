@@ -13,6 +13,7 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -189,6 +190,12 @@ func (h *handler) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 			Error(w, 0, status.Error(codes.InvalidArgument, "the path or its query is not UTF-8"))
 			return
 		}
+		if query := r.URL.Query(); query.Has("updateMask") && slices.Contains(route.Query, "update_mask") {
+			query.Set("updateMask", capital.ReplaceAllStringFunc(query.Get("updateMask"), func(c string) string {
+				return "_" + strings.ToLower(c)
+			}))
+			r.URL.RawQuery = query.Encode()
+		}
 		if id := r.Header.Get("Last-Event-ID"); id != "" && slices.Contains(route.Query, "resume_token") {
 			query := r.URL.Query()
 			query.Del("resume_token")
@@ -213,6 +220,9 @@ func (h *handler) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 		next(w, r, params)
 	}
 }
+
+// capital begins a word of a field in a mask in JSON.
+var capital = regexp.MustCompile(`[A-Z]`)
 
 func mediaType(r *http.Request) string {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))

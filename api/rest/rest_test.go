@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/rest"
@@ -212,7 +213,13 @@ func TestRequests(t *testing.T) {
 		{"POST", "/v1/schedulers/prod/configurations/3:approve", `{"requestId":"a","requestId":"b"}`, 400, "", nil},
 		{"POST", "/v1/schedulers/prod/configurations/3:approve", `{"name":"schedulers/other/configurations/1"}`, 200,
 			"ApproveConfiguration", &pb.ApproveConfigurationRequest{Name: "schedulers/prod/configurations/3"}},
-		{"PATCH", "/v1/schedulers/prod?updateMask=displayName", `{"displayName":"y"}`, 200, "UpdateScheduler", nil},
+		{"PATCH", "/v1/schedulers/prod?updateMask=displayName,spec.rollout", `{"displayName":"y"}`, 200, "UpdateScheduler",
+			&pb.UpdateSchedulerRequest{Scheduler: &pb.Scheduler{Name: "schedulers/prod", DisplayName: "y"},
+				UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name", "spec.rollout"}}}},
+		{"PATCH", "/v1/schedulers/prod", `{"spec":{"mode":"AUTO"}}`, 200, "UpdateScheduler",
+			&pb.UpdateSchedulerRequest{Scheduler: &pb.Scheduler{Name: "schedulers/prod",
+				Spec: &pb.SchedulerSpec{Mode: pb.SchedulerSpec_AUTO}},
+				UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.mode"}}}},
 		{"GET", "/v1/schedulers/a%2Fconfigurations%2F1", "", 200, "GetScheduler",
 			&pb.GetSchedulerRequest{Name: "schedulers/a/configurations/1"}},
 		{"GET", "/v1/schedulers/%3Cscript%3E", "", 200, "GetScheduler",

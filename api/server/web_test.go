@@ -363,6 +363,35 @@ func TestSessionEndsStream(t *testing.T) {
 	}
 }
 
+// TestShutdownEndsEvents: a stream of events ends with UNAVAILABLE, the code of later calls.
+func TestShutdownEndsEvents(t *testing.T) {
+	f := serve(t, nil)
+	f.create("a", pb.SchedulerSpec_AUTO)
+	base := "http://" + serveWeb(t, f.server, nil)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), "GET",
+		base+"/v1/schedulers/a/configurations:watch?sendInitialEvents=true", nil))
+	req.Header.Set("Accept", "text/event-stream")
+	resp := must[*http.Response](t)(client.Do(req))
+	defer resp.Body.Close()
+	lines := bufio.NewReader(resp.Body)
+	for line := ""; line != "event: bookmark\n"; {
+		line = must[string](t)(lines.ReadString('\n'))
+	}
+	f.stop()
+	rest := string(must[[]byte](t)(io.ReadAll(lines)))
+	if !strings.Contains(rest, "event: error\ndata: {\"error\":{\"code\":503,\"status\":\"UNAVAILABLE\"") {
+		t.Errorf("the stream ends with %q", rest)
+	}
+	web := &browser{t, base, client}
+	if resp, text := web.do("GET", "/v1/schedulers", ""); resp.StatusCode != 503 {
+		t.Errorf("after the end: %s %s", resp.Status, text)
+	}
+	if resp, text := web.do("GET", "/healthz", ""); resp.StatusCode != 200 {
+		t.Errorf("after the end: %s %s", resp.Status, text)
+	}
+}
+
 // TestWrongTokens: an address that sends wrong tokens has to wait, and no other.
 func TestWrongTokens(t *testing.T) {
 	s := newSecured(t)
