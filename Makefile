@@ -68,7 +68,7 @@ release: ## Build the release for Linux, with its checksums, into out/release.
 	@cd $(RELEASE_DIR) && sha256sum autosched-linux-* >SHA256SUMS
 
 .PHONY: demo
-demo: build ## Say whether to change a site's settings, evaluate tuning on two traces, and say where the reports are.
+demo: build ## Say whether to change a site's settings, evaluate tuning on two traces, run a service, and say where to look.
 	@echo "1. The history of a site of two weeks (docs/tutorial.md):"
 	bin/autosched evaluate --trace examples/tutorial/sacct.psv --from 2026-03-05 --scheduler fifo --set backfill=false --recorded-scheduler fifo --methods current,fixed-history,autosched --seeds 1 --out $(DEMO_DIR)/tutorial
 	@echo
@@ -78,7 +78,11 @@ demo: build ## Say whether to change a site's settings, evaluate tuning on two t
 	@echo "3. A synthetic workload whose shape stays:"
 	bin/autosched evaluate --trace sample --from 2017-10-10 $(DEMO_FLAGS) --seeds 1 --out $(DEMO_DIR)/sample
 	@echo
+	@echo "4. A service with an emulated cluster, whose folder stays:"
+	examples/dashboard.sh $(DEMO_DIR)/service
+	@echo
 	@echo "Reports: report.html in $(DEMO_DIR)/tutorial, $(DEMO_DIR)/sample-shifts and $(DEMO_DIR)/sample"
+	@echo "Dashboard: bin/autosched serve --dir $(DEMO_DIR)/service --operations 127.0.0.1:9443, at http://127.0.0.1:9443"
 
 # Draws of each property, and the numbers of kills and damages: `make long` takes more of all.
 .PHONY: test

@@ -31,7 +31,8 @@ export function FindingsPage(p: { schedulers: Loaded<Scheduler[]>; url: URL; who
     ? get(path(`schedulers/${name}`) + "/findings?pageSize=1000" + (state && "&state=" + state)) : {});
   const [act, setAct] = useState<{ verb: keyof typeof acts; finding: Finding }>();
   const rules = [...(d.data?.rules ?? [])].sort((a, b) => (b.wastedGpuHours ?? 0) - (a.wastedGpuHours ?? 0));
-  const rows = [...(d.data?.findings ?? [])].sort((a, b) => (b.wastedGpuHours ?? 0) - (a.wastedGpuHours ?? 0));
+  const rows = [...(d.data?.findings ?? [])].sort((a, b) => Number(b.state === "OPEN") - Number(a.state === "OPEN") ||
+    (b.wastedGpuHours ?? 0) - (a.wastedGpuHours ?? 0));
   const open = rules.reduce((n, r) => n + Number(r.openCount ?? 0), 0);
   const wasted = rules.reduce((n, r) => n + (r.wastedGpuHours ?? 0), 0);
   const may = (verb: keyof typeof acts) => p.who?.may(acts[verb].method) ?? false;
@@ -46,7 +47,7 @@ export function FindingsPage(p: { schedulers: Loaded<Scheduler[]>; url: URL; who
     <>
       <Fault failure={d.failure} />
       <Verdict tone={open ? "open" : "good"} title={!d.data ? "…" : open
-        ? `${open} open findings waste ${f.number(wasted)} GPU-hours` : "No finding is open"}>
+        ? `${open} open ${open === 1 ? "finding wastes" : "findings waste"} ${f.number(wasted)} GPU-hours` : "No finding is open"}>
         <p class="filters">
           <label>Scheduler <select value={name} onChange={(e) => setQuery("scheduler", e.currentTarget.value)}>
             {all.map((s) => <option key={s.name} value={id(s.name)}>{s.displayName || id(s.name)}</option>)}
@@ -65,11 +66,11 @@ export function FindingsPage(p: { schedulers: Loaded<Scheduler[]>; url: URL; who
           { name: "True, of those judged", cell: (r) => r.precision === undefined ? "–" : Math.round(r.precision * 100) + "\u00a0%" },
         ]} />
       </Section>
-      <Section title="Findings" hint="The most wasted GPU-hours first.">
+      <Section title="Findings" hint="Open ones first, by wasted GPU-hours.">
         <Table caption="Findings" rows={rows} most={25} empty="None." columns={[
           { name: "Entity", text: true, cell: (r) => <>{r.entityKind} {r.entity}<span class="what soft">{words(r.rule)}</span></> },
           { name: "What, and what to do", text: true, cell: (r) => <>{r.words}<span class="what soft">{(r.evidence ?? [])
-            .map((e) => `${words(e.what)} ${f.number(e.value ?? 0)} (limit ${f.number(e.threshold ?? 0)} ${e.unit ?? ""})`).join("; ")}</span></> },
+            .map((e) => `${words(e.what)} ${f.number(e.value ?? 0)} (limit ${f.number(e.threshold ?? 0)}${e.unit ? " " + e.unit : ""})`).join("; ")}</span></> },
           { name: "Wasted GPU-hours", kind: "observed", cell: (r) => f.number(r.wastedGpuHours ?? 0) },
           { name: "Since", cell: (r) => f.instant(r.beginTime, p.style) },
           { name: "State", text: true, cell: (r) => standing(r) },

@@ -294,7 +294,7 @@ export function Candidates(p: { round: Round; metric: string; style: Style }) {
           .map(([k, v]) => `${k} ${f.value(v)}`).join("; ")}</span></> },
         { name: f.metricName(p.metric), kind: "simulated", cell: (r) => f.quantity(p.metric, f.mean(r.objectives), p.style.unit) },
         { name: "The part that settings can influence", kind: "simulated", cell: (r) => r.controllableRatio ? f.percent(1 / r.controllableRatio - 1) : "–" },
-        { name: "Outcome", text: true, cell: (r) => r.error || r.outcome || "looked no better" },
+        { name: "Outcome", text: true, cell: (r) => r.error || r.outcome || "not adopted" },
       ]} />
     </Section>
   );
