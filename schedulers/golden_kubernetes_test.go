@@ -73,7 +73,7 @@ func ensemble(t *testing.T, c workload.Cluster, run *recorded.KubernetesRun) rec
 			t.Fatal(err)
 		}
 		var sim simulator.Sim
-		err = sim.Start(c, w, m.Policy, simulator.Options{Placement: simulator.Count})
+		err = sim.Start(c, w, m.Policy, simulator.Options{})
 		if err == nil {
 			err = sim.Run(context.Background())
 		}

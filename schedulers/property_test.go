@@ -311,7 +311,7 @@ type spell struct {
 func (s *spell) rate(c trial, models *simulator.Models) float64 {
 	class := slices.IndexFunc(models.Classes, func(m simulator.Class) bool { return m.Name == c.job(s.job).Model })
 	rate := 1.0
-	if len(s.seats) > 0 {
+	if _, scatters := c.scheduler.New(c.config).(simulator.Scattered); len(s.seats) > 0 && !scatters {
 		perNode := c.groupOf(s.seats[0].Node).GPUsPerNode
 		if fewest := (s.held + perNode - 1) / perNode; len(s.seats) > fewest {
 			rate /= models.Classes[class].Slowdown

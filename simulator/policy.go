@@ -69,6 +69,12 @@ type Sharer interface {
 	Shares()
 }
 
+// Scattered marks a policy whose scheduler leaves the choice of nodes to another one: its jobs ran on any free GPUs
+// when their run times were recorded, so that spreading slows them no further.
+type Scattered interface {
+	Scatters()
+}
+
 // Elastic is a policy that runs jobs on more GPUs than they ask for.
 type Elastic interface {
 	// MaxScale returns the most GPUs that a job runs on under any configuration of the

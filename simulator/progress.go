@@ -85,7 +85,7 @@ func (s *Sim) least(id ID, held int) time.Duration {
 func (s *Sim) updateRate(id ID) {
 	j := &s.jobs[id]
 	j.rate = j.share
-	if j.spread {
+	if j.spread && !s.evenly {
 		if d := s.opts.Models.Classes[s.JobClass(id)].Slowdown; d > 1 {
 			j.rate /= d
 		}

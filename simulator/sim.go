@@ -88,6 +88,7 @@ type Sim struct {
 	freed  Freed     // policy, nil if it is none
 	holds  Holding   // policy, nil if it is none
 	report Reporter  // policy, nil if it is none
+	evenly bool      // policy is Scattered
 	plan   Plan
 	oracle Oracle // of the View, for Clairvoyant policies
 }
@@ -331,6 +332,7 @@ func (s *Sim) use(p Policy) {
 	s.freed, _ = p.(Freed)
 	s.holds, _ = p.(Holding)
 	s.report, _ = p.(Reporter)
+	_, s.evenly = p.(Scattered)
 	if c, ok := p.(Clairvoyant); ok {
 		s.oracle.v = &s.View
 		c.Foresee(&s.oracle)

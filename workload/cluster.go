@@ -94,7 +94,7 @@ func (v *VC) validate() error {
 		return fmt.Errorf("borrow: %d is negative", v.Borrow.GPUs)
 	case v.Lend.GPUs < 0:
 		return fmt.Errorf("lend: %d is negative", v.Lend.GPUs)
-	case v.Lend.GPUs > v.GPUs:
+	case v.Lend.Set && v.Lend.GPUs > v.GPUs:
 		return fmt.Errorf("lend: %d is more than the quota of %d GPUs", v.Lend.GPUs, v.GPUs)
 	}
 	return nil

@@ -7,10 +7,11 @@
 // alone, but under simulator.QuotaBorrow and QuotaStrict, where such ones and the GPUs in no quota are a cohort;
 // strict ones lend nothing. Without virtual clusters there is one queue for all.
 //
-// Kueue counts and does not place: an admitted job starts on any free GPUs, however spread (Plan.AllowSpread), and
-// holds its quota while there are none, as pods wait for a node. A job that its queue may never hold waits until no
-// other of its cohort runs or could, so that runs end. Evictions take no time, and lose the work of jobs that do not
-// say otherwise. A run that resumes considers all jobs at once, as a manager does that starts.
+// Kueue counts and does not place: an admitted job starts on any free GPUs, however spread (Plan.AllowSpread), at
+// the speed of its recorded run, and holds its quota while there are none, as pods wait for a node. A job that its
+// queue may never hold waits until no other of its cohort runs or could, so that runs end. Evictions take no time, and
+// lose the work of jobs that do not say otherwise. A run that resumes considers all jobs at once, as a manager does
+// that starts.
 //
 // Left out are several flavors, resources other than GPUs, cohorts of cohorts, topology-aware scheduling, admission
 // checks, admission fair sharing and partial admission.
@@ -31,6 +32,9 @@ import (
 // New makes the policy of a configuration of Space and SiteParam. Where it has no value, a queue's recorded setting is
 // in force (workload.Site.Settings).
 func New(c space.Config) simulator.Policy { return &policy{config: c} }
+
+// Scatters marks a simulator.Scattered.
+func (p *policy) Scatters() {}
 
 const never = time.Duration(math.MaxInt64)
 

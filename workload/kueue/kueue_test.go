@@ -122,7 +122,9 @@ func TestOrder(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, e := range got {
-					ids[fmt.Sprintf("%+v", e)] = true
+					request := e.Job.Request()
+					e.Job.Requested = workload.Requested{} // an address
+					ids[fmt.Sprintf("%+v %+v", e, request)] = true
 					if e.Kind == workload.Finished {
 						ends[e.Job.ID+e.ID] = true
 					}
