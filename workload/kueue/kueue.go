@@ -3,10 +3,7 @@ package kueue
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -200,7 +197,7 @@ func Job(o *kubejson.Object) (workload.Job, error) {
 	if o.Err() != nil {
 		return workload.Job{}, o.Err()
 	}
-	return workload.Job{ID: uid, Key: key(o), GPUs: workload.GPUs(gpus), Requested: asks.Shared()}, nil
+	return workload.Job{ID: uid, Key: kubejson.Key(o), GPUs: workload.GPUs(gpus), Requested: asks.Shared()}, nil
 }
 
 // GPUs is the number of GPUs of all pods of a Workload.
@@ -214,56 +211,11 @@ func GPUs(o *kubejson.Object) int {
 		if count < 0 {
 			set.Get("count").Fail("is negative")
 		}
-		gpus += max(0, count) * podGPUs(set.Get("template", "spec"))
+		gpus += max(0, count) * kubejson.PodGPUs(set.Get("template", "spec"))
 		if gpus > workload.MaxGPUs {
 			set.Fail("asks for more than %d GPUs", workload.MaxGPUs)
 			break
 		}
 	}
 	return gpus
-}
-
-// podGPUs is the number of GPUs that a pod requests, or is limited to where it requests none: of its containers
-// together, or of the largest one before them.
-func podGPUs(spec kubejson.Value) int {
-	of := func(container kubejson.Value) int {
-		for _, list := range []string{"requests", "limits"} {
-			resources, sum, has := container.Get("resources", list), 0, false
-			for _, name := range resources.Keys() {
-				if IsGPU(name) {
-					sum, has = sum+resources.Get(name).Whole(), true
-				}
-			}
-			if has {
-				return max(0, sum)
-			}
-		}
-		return 0
-	}
-	sum, first := 0, 0
-	for _, c := range spec.Get("containers").Items() {
-		sum += of(c)
-	}
-	for _, c := range spec.Get("initContainers").Items() {
-		first = max(first, of(c))
-	}
-	return max(sum, first)
-}
-
-// IsGPU reports whether a resource is GPUs, as nvidia.com/gpu is.
-func IsGPU(resource string) bool { return strings.HasSuffix(resource, "/gpu") }
-
-// generated is the end of a name that differs between runs: letters that Kubernetes chooses, a hash, or a number.
-var generated = regexp.MustCompile(`(-[bcdfghjklmnpqrstvwxz2456789]{5}|-[0-9a-f]{5}|-?[0-9]+)+$`)
-
-// key is equal for runs of one recurring job: of its owner's kind and name without the generated end.
-func key(o *kubejson.Object) string {
-	kind, name := o.Kind(), o.Name()
-	for _, owner := range o.Get("metadata", "ownerReferences").Items() {
-		if owner.Get("controller").Bool() || kind == o.Kind() {
-			kind, name = owner.Get("kind").Text(), owner.Get("name").Text()
-		}
-	}
-	sum := sha256.Sum256([]byte(kind + "\x00" + o.Namespace() + "\x00" + generated.ReplaceAllString(name, "")))
-	return hex.EncodeToString(sum[:8])
 }

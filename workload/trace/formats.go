@@ -43,6 +43,7 @@ var Formats = []Format{
 	secondsFormat,
 	slurmJSONFormat,
 	swfFormat,
+	volcanoFormat,
 }
 
 func formatNamed(name string) *Format {

@@ -28,6 +28,7 @@ func TestGolden(t *testing.T) {
 		"sacct_requeued": {"sacct_kinds.psv", Options{RequeueRestarts: true}},
 		"events":         {"events.jsonl", Options{}},
 		"kueue":          {"kueue.json", Options{}},
+		"volcano":        {"volcano.json", Options{}},
 		"foreign": {"foreign.csv", Options{Columns: columns("submit=created,start=admitted,end=finished,gpus=n_gpu,id=job," +
 			"user=owner,tenant=project,name=title,status=state,memory=mem_gb:GiB,time_limit=limit_min:min")}},
 		"foreign_guess":   {"foreign.csv", Options{}},

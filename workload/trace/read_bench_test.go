@@ -45,7 +45,7 @@ func formatText(format string, n int) [][]byte {
 			"JobIDRaw|JobName|User|Account|Partition|QOS|State|ExitCode|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|ReqTRES|AllocTRES|NNodes|NodeList|Priority|Reason|Flags|DBIndex\n")
 	case "slurm-json":
 		b.WriteString(`{"jobs":[`)
-	case "kueue":
+	case "kueue", "volcano":
 		b.WriteString(`{"apiVersion":"v1","items":[`)
 	case "seconds":
 		b.WriteString("job_id,submit_time_s,duration_s,num_gpus,vc\n")
@@ -119,6 +119,17 @@ func formatText(format string, n int) [][]byte {
 				`{"containers":[{"resources":{"requests":{"nvidia.com/gpu":"%d"}}}]}}}]},"status":{"admission":`+
 				`{"clusterQueue":%q},"conditions":[%s,%s]}}`, i, i, clock(at, sec), gpus, vc,
 				condition("Admitted", at+wait), condition("Finished", at+wait+run))
+		case "volcano":
+			if i > 0 {
+				b.WriteString(",\n")
+			}
+			fmt.Fprintf(b, `{"apiVersion":"scheduling.volcano.sh/v1beta1","kind":"PodGroup","metadata":{"name":"j%d",`+
+				`"namespace":"a","uid":"%d","creationTimestamp":%q},"spec":{"minMember":1,"queue":%q}},`+"\n"+
+				`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"j%d-0","namespace":"a","uid":"p%d","annotations":`+
+				`{"scheduling.k8s.io/group-name":"j%d"}},"spec":{"nodeName":"g27","containers":[{"resources":{"requests":`+
+				`{"nvidia.com/gpu":"%d"}}}]},"status":{"phase":"Succeeded","startTime":%q,"containerStatuses":[{"state":`+
+				`{"terminated":{"finishedAt":%q}}}]}}`, i, i, clock(at, sec), vc, i, i, i, gpus, clock(at+wait, sec),
+				clock(at+wait+run, sec))
 		case "swf":
 			fmt.Fprintf(b, "%d %d %d %d %d -1 -1 %d 600 -1 1 %d 2 %d 1 -1 -1 -1\n", i+1, at, wait, run, gpus, gpus,
 				r.IntN(300), r.IntN(5000))
@@ -131,7 +142,7 @@ func formatText(format string, n int) [][]byte {
 		b.WriteString("]")
 	case "slurm-json":
 		b.WriteString(`],"errors":[]}`)
-	case "kueue":
+	case "kueue", "volcano":
 		b.WriteString(`],"kind":"List"}`)
 	}
 	out := make([][]byte, len(files))

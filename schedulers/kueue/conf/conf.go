@@ -184,7 +184,7 @@ func (s *Site) quota(o *kubejson.Object, v *workload.VC) bool {
 		for _, flavor := range group.Get("flavors").Items() {
 			for _, r := range flavor.Get("resources").Items() {
 				name := r.Get("name").Text()
-				if !objects.IsGPU(name) {
+				if !kubejson.IsGPU(name) {
 					if !slices.Contains(others, name) {
 						others = append(others, name)
 					}
@@ -253,7 +253,7 @@ func kindOf(o *kubejson.Object) nodeKind {
 	k := nodeKind{model: o.Get("metadata", "labels", "nvidia.com/gpu.product").Text()}
 	resources := o.Get("status", "allocatable")
 	for _, name := range resources.Keys() {
-		if objects.IsGPU(name) {
+		if kubejson.IsGPU(name) {
 			k.gpus += natural(resources.Get(name))
 		}
 	}
