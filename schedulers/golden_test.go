@@ -202,7 +202,10 @@ func (g goldenName) settle() (set []string, o simulator.Options, err error) {
 
 func TestGolden(t *testing.T) {
 	t.Run("slurm", goldenSlurm)
-	t.Run("kubernetes", goldenKueue)
+	t.Run("kubernetes", func(t *testing.T) {
+		goldenKueue(t)
+		goldenVolcano(t)
+	})
 	testshared.Full(t)
 	const ext = ".csv.gz"
 	dir := testshared.Path(t, "golden", "simulator")

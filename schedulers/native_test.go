@@ -20,7 +20,7 @@ func TestNativeGolden(t *testing.T) {
 			t.Fatalf("%s: %v", s.Name, err)
 		}
 		path := filepath.Join(s.Name, "testdata", "native.yaml")
-		if s.Name == "slurm" {
+		if s.Name == "slurm" || s.Name == "volcano" {
 			path = filepath.Join(s.Name, "testdata", "native.conf")
 		}
 		if *update {

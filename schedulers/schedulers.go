@@ -28,6 +28,7 @@ import (
 	"github.com/autosched/autosched/schedulers/themis"
 	"github.com/autosched/autosched/schedulers/tiresias"
 	"github.com/autosched/autosched/schedulers/volcano"
+	volcanoconf "github.com/autosched/autosched/schedulers/volcano/conf"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 )
@@ -133,7 +134,7 @@ var All = []*Scheduler{
 		Native: &tiresias.Native},
 	{Name: "volcano", Title: "Volcano's sessions: queues by their shares, gangs on nodes by weights",
 		Space: volcanoSpace, New: volcano.New, Presets: volcanoPresets, Members: volcano.Members,
-		SiteParam: volcano.SiteParam},
+		SiteParam: volcano.SiteParam, Native: &volcanoconf.Form{}},
 }
 
 var tiresiasSpace = must(space.New(tiresias.Space(), tiresias.Rules()))

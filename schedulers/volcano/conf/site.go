@@ -1,0 +1,224 @@
+package conf
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/autosched/autosched/internal/kubejson"
+	"github.com/autosched/autosched/schedulers/internal/queues"
+	"github.com/autosched/autosched/schedulers/volcano"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+	mapping "github.com/autosched/autosched/workload/volcano"
+)
+
+// Mapper makes events of PodGroups and Pods.
+type Mapper = mapping.Mapper
+
+// Site is a cluster as its objects and the scheduler's text describe it.
+type Site struct {
+	// Cluster has the queues as virtual clusters, and the nodes there are.
+	Cluster workload.Cluster
+	// Text is the scheduler's text, of Volcano's chart if there is none.
+	Text Text
+	// Queues are the settings in force.
+	Queues []volcano.Queue
+	// Findings are the settings that are not simulated or have no effect, with their objects and fields.
+	Findings []string
+	// Mapper has seen the PodGroups and Pods. Events are theirs, in order of time.
+	Mapper Mapper
+	Events []workload.Event
+}
+
+// Read reads objects, of Queues, Nodes, PodGroups, Pods and PriorityClasses, in JSON files as kubectl get -o json
+// prints them, and a scheduler's text in a file whose name ends in .conf. Errors name file, object and field.
+func Read(files map[string][]byte) (*Site, error) {
+	s := &Site{}
+	var err error
+	if s.Text, err = ReadText([]byte(chart)); err != nil {
+		return nil, err
+	}
+	seen := map[string]workload.Event{}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if strings.HasSuffix(name, ".conf") {
+			if s.Text, err = ReadText(files[name]); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			for _, f := range s.Text.Findings {
+				s.Findings = append(s.Findings, fmt.Sprintf("%s: %s", name, f))
+			}
+			continue
+		}
+		objects, err := kubejson.Read(name, files[name])
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range objects {
+			switch o.Kind() {
+			case "Queue":
+				s.queue(o)
+			case "Node":
+				s.node(o)
+			default:
+				events, err := s.Mapper.Take(o)
+				if err != nil {
+					return nil, err
+				}
+				for _, e := range events {
+					seen[e.ID] = e
+				}
+			}
+			if o.Err() != nil {
+				return nil, o.Err()
+			}
+		}
+	}
+	s.Events = slices.SortedFunc(maps.Values(seen), func(a, b workload.Event) int {
+		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
+	})
+	slices.SortFunc(s.Cluster.VCs, func(a, b workload.VC) int { return cmp.Compare(a.Tenant, b.Tenant) })
+	for i := 1; i < len(s.Cluster.VCs); i++ {
+		if name := s.Cluster.VCs[i].Tenant; name == s.Cluster.VCs[i-1].Tenant {
+			return nil, fmt.Errorf("queue %s: is there twice", name)
+		}
+	}
+	s.Queues = volcano.Queues(&s.Cluster, nil)
+	return s, nil
+}
+
+// chart is the text of Volcano's chart.
+const chart = `actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+`
+
+func (s *Site) find(o *kubejson.Object, field, format string, args ...any) {
+	s.Findings = append(s.Findings, fmt.Sprintf("%s: %s: %s", o, field, fmt.Sprintf(format, args...)))
+}
+
+// queue reads a Queue. The queue root has no jobs.
+func (s *Site) queue(o *kubejson.Object) {
+	name, spec := o.Name(), o.Get("spec")
+	if name == "root" {
+		return
+	}
+	weight := 1
+	if w := spec.Get("weight"); w.Has() {
+		if weight = w.Whole(); weight < 1 || weight > 65535 {
+			w.Fail("%d is not between 1 and 65535", weight)
+		}
+	}
+	s.Cluster.VCs = append(s.Cluster.VCs, workload.VC{Tenant: name, Weight: float64(weight)})
+	setting := func(field, value string) {
+		if s.Cluster.Site.Settings == nil {
+			s.Cluster.Site.Settings = map[string]string{}
+		}
+		s.Cluster.Site.Settings[queues.ID(name, field)] = value
+	}
+	if r := spec.Get("reclaimable"); r.Has() && !r.Bool() {
+		setting(volcano.Reclaimable, "false")
+	}
+	if p := spec.Get("priority"); p.Has() && p.Whole() != 0 {
+		setting(volcano.Priority, strconv.Itoa(p.Whole()))
+	}
+	if c := spec.Get("capability"); kubejson.HasGPUs(c) {
+		s.Cluster.Site.Limits = append(s.Cluster.Site.Limits, workload.Limit{Scope: workload.Scope{Account: name},
+			Resource: workload.LimitedGPUs, Own: int64(kubejson.ListGPUs(c))})
+	}
+	if kubejson.HasGPUs(spec.Get("deserved")) {
+		s.find(o, "spec.deserved", "has no effect with the plugin proportion, which is simulated")
+	}
+	if kubejson.HasGPUs(spec.Get("guarantee", "resource")) {
+		s.find(o, "spec.guarantee", "is not simulated")
+	}
+	if parent := spec.Get("parent").Text(); parent != "" && parent != "root" {
+		s.find(o, "spec.parent", "hierarchies of queues are not simulated")
+	}
+	if spec.Get("dequeueStrategy").Has() {
+		s.find(o, "spec.dequeueStrategy", "Volcano 1.15 stores it and does not read it")
+	}
+	if state := o.Get("status", "state").Text(); state != "" && state != "Open" {
+		s.find(o, "status.state", "%s queues take no jobs, which is not simulated", state)
+	}
+}
+
+// node counts a Node with GPUs that takes jobs among its equals.
+func (s *Site) node(o *kubejson.Object) {
+	amount := o.Get("status", "allocatable")
+	gpus := kubejson.ListGPUs(amount)
+	if gpus == 0 {
+		return
+	}
+	if gpus > workload.MaxGPUsPerNode {
+		amount.Fail("%d GPUs are more than %d", gpus, workload.MaxGPUsPerNode)
+	}
+	if o.Get("spec", "unschedulable").Bool() {
+		s.find(o, "spec.unschedulable", "takes no jobs and is left out")
+		return
+	}
+	g := workload.NodeGroup{Nodes: 1, GPUsPerNode: gpus, CPUs: int(min(1e6, max(0, amount.Get("cpu").Float()))),
+		Memory:   int64(min(1<<50, max(0, amount.Get("memory").Float()))),
+		GPUModel: o.Get("metadata", "labels", "nvidia.com/gpu.product").Text()}
+	for i := range s.Cluster.Groups {
+		if x := &s.Cluster.Groups[i]; x.GPUsPerNode == g.GPUsPerNode && x.CPUs == g.CPUs && x.Memory == g.Memory &&
+			x.GPUModel == g.GPUModel {
+			x.Nodes++
+			return
+		}
+	}
+	s.Cluster.Groups = append(s.Cluster.Groups, g)
+}
+
+// Space returns the parameters of Volcano with a weight for each queue, opened as far as the values in force need, with
+// these values for defaults.
+func (s *Site) Space() (params []space.Param, rules []space.Rule, values space.Values) {
+	values = maps.Clone(s.Text.Values)
+	params = volcano.Space()
+	widen := func(id string) {
+		wide, known := volcano.SiteParam(id)
+		v, has := values[id]
+		i := slices.IndexFunc(params, func(p space.Param) bool { return p.ID == id })
+		switch {
+		case !known || !has:
+		case i < 0:
+			params = append(params, wide)
+		case params[i].Kind == space.KindCategorical && !slices.Contains(params[i].Categories, v.Text()) &&
+			slices.Contains(wide.Categories, v.Text()):
+			params[i].Categories = append(slices.Clone(params[i].Categories), v.Text())
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(values)) {
+		widen(id)
+	}
+	if len(s.Queues) > 1 {
+		for _, q := range s.Queues {
+			id := queues.ID(q.Name, volcano.Weight)
+			if isQueues(id) && len(id) <= queues.MaxID {
+				values[id] = space.Int(int(q.Weight))
+				widen(id)
+			}
+		}
+	}
+	for i := range params {
+		if v, ok := values[params[i].ID]; ok {
+			params[i].Default = v
+		}
+	}
+	return params, volcano.Rules(), values
+}
