@@ -51,7 +51,7 @@ type Verdict struct {
 	Flags         string       `json:"flags,omitempty"`
 	// Changes are of Configuration, or of the refused one.
 	Changes []SettingChange `json:"changes,omitempty"`
-	// Gain is the share of the objective that the change saves, Low and High its lowest and highest in a stretch.
+	// Gain is the share of the objective that the change saves, Low and High its lowest and highest in a replay.
 	Gain float64 `json:"gain"`
 	Low  float64 `json:"gain_low"`
 	High float64 `json:"gain_high"`

@@ -64,7 +64,7 @@ type Decision struct {
 	// that of the replays (Answer.Gain), otherwise of the controllable parts on the round's futures. Above 1 is better;
 	// 1 if there is no candidate.
 	Ratio float64
-	// Interval is the range of the ratio: from the lowest to the highest stretch of the daily rule, otherwise the 95 %
+	// Interval is the range of the ratio: from the lowest to the highest replay of the daily rule, otherwise the 95 %
 	// confidence interval on the round's futures; the zero Interval if there are too few.
 	Interval Interval
 	// Daily reports whether the daily rule was asked, and adopts or keeps.

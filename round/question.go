@@ -26,7 +26,7 @@ const (
 	leastGain, youngGain       = .01, .02
 	leastHistory, youngHistory = stretchLength, 2 * stretchLength
 	// quieter is the size of a second cluster, in nodes of the cluster, on which the history is replayed too: changes
-	// lose in quiet weeks. crowded is a third one, for the range of the promise.
+	// lose in quiet weeks. crowded is a third one, for the range of a promise.
 	quieter, crowded = 1.3, .8
 	// luck is the number of standard deviations of one replay's gain, as moved submissions cause them, that a gain has
 	// to exceed: what comes is one such draw.
@@ -55,7 +55,7 @@ type Question struct {
 	Workers int
 	// Replays, if set, keeps the simulations for later questions.
 	Replays *Replays
-	// Progress is called after every replay, from one goroutine at a time. Of is the most replays that there may be.
+	// Progress is called as replays end, from one goroutine at a time. Of is the most replays that there may be.
 	Progress func(done, of int)
 }
 
@@ -65,8 +65,7 @@ type Answer struct {
 	Config space.Config
 	Adopt  bool
 	Reason string // in a sentence or two
-	// Gain is the mean over the replays of the logarithm of the objective in force over that of Best, Low and High its
-	// lowest and highest mean over a stretch at .8, 1 and 1.3 times the nodes. They are 0 without a Best.
+	// Gain, Low and High are those of Best, 0 without one.
 	Gain, Low, High float64
 	// Best is Config if that is adopted, else the candidate with the largest gain that may be adopted, nil if none is
 	// better than the one in force.
@@ -89,8 +88,10 @@ type Compared struct {
 	Origin string // as of Candidate
 	Config space.Config
 	Found  bool // by a search
-	// Gain is as in Answer, and Bound its lower bound. Low and High are as in Answer of the Best and the Refused, of
-	// others without the replays at .8 times the nodes.
+	// Gain is the mean over the replays of the logarithm of the objective in force over that of the candidate, Bound
+	// its lower bound; Low and High are the lowest and highest in a replay. Of an adopted candidate and the Refused,
+	// Gain is that in replays with two weeks before each stretch, and Low and High are of these, too, and of .8 times
+	// the nodes.
 	Gain, Bound, Low, High float64
 	// Changes is the number of parameters that differ from the one in force.
 	Changes int
@@ -105,6 +106,7 @@ type Compared struct {
 	Verdict string
 	logs    []float64 // gain in each replay
 	doubt   float64   // a gain that is no larger may be a loss
+	promise []float64 // gain in each replay of settled, nil where nothing is promised
 	limits  []search.Limit
 	failed  bool        // it did not end within its budget of events
 	partial bool        // it was not replayed on the larger cluster
@@ -164,8 +166,7 @@ func Ask(ctx context.Context, q Question) (Answer, error) {
 	if err != nil {
 		return out, err
 	}
-	a.choose()
-	return out, a.extend(ctx, all)
+	return out, a.answer(ctx, all)
 }
 
 // guard returns the guards that a configuration breaks, the worst first.
@@ -174,7 +175,7 @@ type guard func(context.Context, space.Config) ([]Broken, error)
 // guard returns the guards in the replays of the daily rule. It fails with errNothing if the history has no stretch
 // that counts.
 func (q *Question) guard(ctx context.Context) (guard, error) {
-	f, err := q.newField(ctx, q.History.stretches(), q.History.tape(q.Seed), 1)
+	f, err := q.newField(ctx, q.History.stretches(), q.History.tape(q.Seed), asIs)
 	if err != nil {
 		return nil, err
 	}
@@ -235,14 +236,14 @@ func (a *asking) measure(ctx context.Context, all []stretch) error {
 		configs[i] = a.candidates[i].Config
 	}
 	got := make([][][]*replayed, 2) // by size and candidate, nil where it was not replayed
-	for n, size := range [...]float64{1, quieter} {
-		f, err := a.newField(ctx, all, a.tape, size)
+	for n, how := range [...]way{asIs, larger} {
+		f, err := a.newField(ctx, all, a.tape, how)
 		if err != nil {
 			return err
 		}
 		a.fields = append(a.fields, f)
 		sizes := len(got) - n
-		a.of = a.steps + (sizes*len(configs)+mostExtended)*len(f.runs)
+		a.of = a.steps + (sizes*len(configs)+mostPromised)*len(f.runs)
 		got[n] = make([][]*replayed, len(a.candidates))
 		for len(configs) > 0 {
 			now, err := f.run(ctx, configs, a.Replays, a.Workers, a.step)
@@ -345,9 +346,9 @@ func (a *asking) hopeful(got [][]*replayed) (out []space.Config) {
 	return out
 }
 
+// step counts a replay. The last one that there may be is announced with the answer.
 func (a *asking) step() {
-	a.steps++
-	if a.Progress != nil {
+	if a.steps++; a.Progress != nil && a.steps < a.of {
 		a.Progress(a.steps, a.of)
 	}
 }
@@ -416,23 +417,20 @@ func (a *asking) summarise(c *Compared) {
 	if c.failed {
 		return
 	}
-	c.Gain = stats.Mean(c.logs)
-	c.Low, c.High = math.Inf(1), math.Inf(-1)
+	c.Gain, c.Low, c.High = stats.Mean(c.logs), slices.Min(c.logs), slices.Max(c.logs)
 	whole := map[int][]float64{}
 	rest := c.logs
 	for n, f := range a.fields {
 		if len(rest) == 0 { // partial
 			break
 		}
-		groups := f.byStretch(rest)
 		if n == 0 {
 			c.doubt = f.doubt(rest)
 		}
-		rest = rest[len(f.runs):]
-		c.widen(groups)
-		for n, v := range groups {
+		for n, v := range f.byStretch(rest) {
 			whole[n] = append(whole[n], v...)
 		}
+		rest = rest[len(f.runs):]
 	}
 	if c.Bound = -failed; len(whole) > 1 { // of one stretch nothing is known
 		mean, err := overStretches(whole)
@@ -488,6 +486,7 @@ func (c *Compared) counts() float64 {
 func (a *asking) choose() {
 	out, inForce := a.out, &a.candidates[0]
 	out.Compared = a.candidates
+	out.Best, out.Config, out.Adopt = nil, a.Incumbent, false
 	must := inForce.failed || inForce.infeasible()
 	bar := a.bar
 	if must {
@@ -509,7 +508,7 @@ func (a *asking) choose() {
 				100*max(0, Saved(c.Bound)), 100*boundLevel)
 		case c.counts() <= bar || c.partial && (must || len(c.Breaks) == 0):
 			c.Verdict = little
-		case c.Gain <= c.doubt && !must:
+		case (c.Gain <= c.doubt || c.promise != nil && stats.Mean(c.promise) <= 0) && !must:
 			c.Verdict = unsure
 		case len(c.Breaks) > 0 && a.Guard >= 0 && !must:
 			c.Verdict = "guard: " + c.Breaks[0].String()
@@ -517,6 +516,7 @@ func (a *asking) choose() {
 				refused = append(refused, c)
 			}
 		default:
+			c.Verdict = ""
 			can = append(can, c)
 		}
 	}
@@ -590,52 +590,90 @@ func (a *asking) noise(x, y *Compared) float64 {
 	return math.Sqrt(squares / max(1, free) / float64(len(differences)))
 }
 
-// mostExtended is the number of configurations that extend may replay: the one in force and those of the answer.
-const mostExtended = 3
+// mostPromised is the number of configurations replayed for promises: the one in force and those of the answer.
+const mostPromised = 3
 
-// extend replays the candidates that the answer is about on a smaller cluster, for their range, and gives the reason.
-func (a *asking) extend(ctx context.Context, all []stretch) error {
+// answer chooses among the candidates, promises the gains of the adopted and the refused one, and gives the reason. One
+// that promises no gain is neither.
+func (a *asking) answer(ctx context.Context, all []stretch) error {
 	out := a.out
-	var about []*Compared
-	for _, c := range [...]*Compared{out.Best, out.Refused} {
-		if c != nil && len(c.logs) > 0 {
-			about = append(about, c)
+	for a.choose(); !a.candidates[0].failed; a.choose() {
+		fresh := slices.DeleteFunc(a.named(), func(c *Compared) bool { return c.promise != nil })
+		if len(fresh) == 0 {
+			break
 		}
-	}
-	if len(about) > 0 && !a.candidates[0].failed {
-		configs := []space.Config{a.Incumbent}
-		for _, c := range about {
-			configs = append(configs, c.Config)
-		}
-		f, err := a.newField(ctx, all, a.tape, crowded)
-		if err != nil && !errors.Is(err, errNothing) {
+		if err := a.promise(ctx, all, fresh); err != nil {
 			return err
 		}
-		if err == nil {
-			a.of = a.steps + len(configs)*len(f.runs)
-			got, err := f.run(ctx, configs, a.Replays, a.Workers, a.step)
-			if err != nil {
-				return err
-			}
-			for n, c := range about {
-				if !exhausted(got[0]) && !exhausted(got[n+1]) {
-					c.widen(f.byStretch(a.gains(c.rank, got[n+1], got[0])))
-				}
-			}
+	}
+	for _, c := range a.named() {
+		if c.promise == nil {
+			continue
 		}
-		for _, c := range about {
-			if c.Losers, err = a.fields[0].losersOf(ctx, &a.candidates[0], c, a.Replays); err != nil {
-				return err
-			}
+		c.Gain = stats.Mean(c.promise)
+		var err error
+		if c.Losers, err = a.fields[0].losersOf(ctx, &a.candidates[0], c, a.Replays); err != nil {
+			return err
 		}
 	}
 	for i := range a.candidates {
 		a.candidates[i].replays = nil
 	}
+	if a.Progress != nil {
+		a.Progress(a.of, a.of)
+	}
 	if b := out.Best; b != nil {
 		out.Gain, out.Low, out.High = b.Gain, b.Low, b.High
 	}
 	out.Reason = a.reason()
+	return nil
+}
+
+// named are the candidates that the answer makes promises of.
+func (a *asking) named() (out []*Compared) {
+	if a.out.Adopt {
+		out = append(out, a.out.Best)
+	}
+	if a.out.Refused != nil {
+		out = append(out, a.out.Refused)
+	}
+	return out
+}
+
+// promise replays candidates in the ways that promises are of.
+func (a *asking) promise(ctx context.Context, all []stretch, of []*Compared) error {
+	configs := []space.Config{a.Incumbent}
+	for _, c := range of {
+		configs = append(configs, c.Config)
+		c.promise = []float64{c.Gain}
+	}
+	for _, how := range [...]way{settled, smaller} {
+		f, err := a.newField(ctx, all, a.tape, how)
+		if errors.Is(err, errNothing) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		a.of = min(a.of, a.steps+2*len(configs)*len(f.runs))
+		got, err := f.run(ctx, configs, a.Replays, a.Workers, a.step)
+		if err != nil {
+			return err
+		}
+		for n, c := range of {
+			switch now := got[n+1]; {
+			case exhausted(got[0]):
+			case exhausted(now):
+				c.failed = c.failed || how == settled
+			default:
+				gains := a.gains(c.rank, now, got[0])
+				c.Low, c.High = min(c.Low, slices.Min(gains)), max(c.High, slices.Max(gains))
+				if how == settled {
+					c.promise = gains
+				}
+			}
+		}
+	}
 	return nil
 }
 
@@ -646,13 +684,6 @@ func (f *field) byStretch(values []float64) map[int][]float64 {
 		groups[r.stretch] = append(groups[r.stretch], values[i])
 	}
 	return groups
-}
-
-// widen extends the range of a candidate's gain by its gains in stretches.
-func (c *Compared) widen(groups map[int][]float64) {
-	for _, v := range groups {
-		c.Low, c.High = min(c.Low, stats.Mean(v)), max(c.High, stats.Mean(v))
-	}
 }
 
 // reason gives the reason of the answer, in sentences.

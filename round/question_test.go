@@ -13,6 +13,7 @@ import (
 
 	"github.com/autosched/autosched/generation/durations"
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/schedulers/lanes"
@@ -121,7 +122,7 @@ func TestReplayOfAStretch(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := RecordedOf(w, at)
-	x, err := h.tape(1).replay(stretch{5 * day, at}, workload.Uniform(2, 8).Fits, 0)
+	x, err := h.tape(1).replay(stretch{5 * day, at}, warming, workload.Uniform(2, 8).Fits, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,11 +306,11 @@ func TestReplaysOfATapeAreShared(t *testing.T) {
 		for _, st := range h.stretches() {
 			for k := range replays {
 				fits := func(j *workload.Job) bool { return j.GPUs.Count() <= 8*nodes }
-				got, err := shared.replay(st, fits, k)
+				got, err := shared.replay(st, warming, fits, k)
 				if err != nil {
 					t.Fatal(err)
 				}
-				want, err := h.tape(1).replay(st, fits, k)
+				want, err := h.tape(1).replay(st, warming, fits, k)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -356,7 +357,7 @@ func TestGainOfAnAnswer(t *testing.T) {
 		for _, nodes := range [...]int{2, 3} { // 1.3 times 2, rounded
 			for _, st := range h.stretches() {
 				for k := range replays {
-					x, err := tape.replay(st, workload.Uniform(nodes, 8).Fits, k)
+					x, err := tape.replay(st, warming, workload.Uniform(nodes, 8).Fits, k)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -592,6 +593,25 @@ func TestRefusedGainsAreNamed(t *testing.T) {
 	}
 }
 
+// TestPromises: what an answer promises is the mean gain of replays with two weeks before each stretch, within the
+// range of all replays. What promises no gain is not adopted.
+func TestPromises(t *testing.T) {
+	testshared.Full(t)
+	w := crowdsOf(t, 21, 30)
+	a := ask(t, w, 21*day, func(q *Question) { q.Guard = -1 })
+	b := a.Best
+	if !a.Adopt || len(b.promise) != a.Stretches || a.Gain != stats.Mean(b.promise) ||
+		a.Low > slices.Min(slices.Concat(b.promise, b.logs)) || a.High < slices.Max(slices.Concat(b.promise, b.logs)) {
+		t.Fatalf("promises %v, in replays %v: %+v", b.promise, b.logs, a)
+	}
+	x := asking{Question: &Question{Problem: Problem{Incumbent: a.Compared[0].Config}}, out: &a, bar: leastGain,
+		candidates: a.Compared}
+	b.promise = []float64{-.01, .005}
+	if x.choose(); a.Best == b && a.Adopt || b.Verdict != unsure {
+		t.Errorf("%s is adopted: %s", b.Origin, b.Verdict)
+	}
+}
+
 // TestGuardAndLosersAgree: the wait of a class of widths is one number, the mean over the jobs of all replays, in the
 // guard and among the losers, whether the replays were simulated now or kept.
 func TestGuardAndLosersAgree(t *testing.T) {
@@ -635,7 +655,7 @@ func TestReplaysAreBounded(t *testing.T) {
 	if len(full.recent) != 2 || full.old != nil {
 		t.Errorf("a part with the key is left: %v, %v", full.recent, full.old)
 	}
-	kept, w := &Replays{}, daysOf(t, 21)
+	kept, w := &Replays{}, crowdsOf(t, 21, 30)
 	for days := 14; days <= 21; days++ {
 		ask(t, w, time.Duration(days)*day, func(q *Question) { q.Guard, q.Replays = .001, kept })
 	}

@@ -67,7 +67,7 @@ const (
 	// Warmup is how long jobs run without counting before a simulated window: the cluster begins empty, and wide jobs
 	// may wait for weeks.
 	Warmup = 14 * day
-	// warming is the same before a replayed stretch, shorter because there are many replays.
+	// warming is the same before most replays of a stretch, shorter because there are many.
 	warming = 4 * day
 	// schooling is the time before warming whose ended jobs policies know.
 	schooling = 4 * day
@@ -121,7 +121,8 @@ type tape struct {
 // replayOf identifies a replay of a tape.
 type replayOf struct {
 	stretch
-	k int
+	runIn time.Duration
+	k     int
 }
 
 func (h *Recorded) tape(seed uint64) *tape {
@@ -164,16 +165,16 @@ func (t *tape) draw(r *durations.Record, k int) time.Duration {
 }
 
 // replay is the jobs of a stretch that fit, submitted up to replayJitter later, with probes. It begins with an empty
-// cluster, warming before the stretch.
-func (t *tape) replay(s stretch, fits func(*workload.Job) bool, k int) (Scenario, error) {
-	if x, ok := t.whole[replayOf{s, k}]; ok && allFit(x.Arrivals.Jobs(), fits) {
+// cluster, runIn before the stretch, or later if the history does.
+func (t *tape) replay(s stretch, runIn time.Duration, fits func(*workload.Job) bool, k int) (Scenario, error) {
+	if x, ok := t.whole[replayOf{s, runIn, k}]; ok && allFit(x.Arrivals.Jobs(), fits) {
 		return x, nil
 	}
 	records, all := t.before, true
 	if s.to > t.begun() {
 		records = t.Jobs
 	}
-	begin, at := s.from-warming, uint64(t.Zero.Add(s.from).Unix())
+	begin, at := s.from-runIn, uint64(t.Zero.Add(s.from).Unix())
 	draw := rng.Stream("jitter", t.seed, uint64(k), at)
 	var jobs []workload.Job
 	for i := range records {
@@ -204,7 +205,7 @@ func (t *tape) replay(s stretch, fits func(*workload.Job) bool, k int) (Scenario
 	}
 	x := Scenario{Arrivals: w, Past: t.past(begin), Warmup: true, CountFrom: s.from}
 	if all {
-		t.whole[replayOf{s, k}] = x
+		t.whole[replayOf{s, runIn, k}] = x
 	}
 	return x, nil
 }

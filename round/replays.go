@@ -105,11 +105,26 @@ type jobTimes struct {
 	wait, jct time.Duration
 }
 
-// field is the replays of some stretches on a cluster of one size.
+// way is how stretches are replayed.
+type way struct {
+	size  float64       // of the cluster, in nodes of it
+	runIn time.Duration // before a stretch
+	times int           // replays of a stretch
+}
+
+// Gains are compared in the replays of asIs and larger, and promised by settled, with smaller for the range.
+var (
+	asIs    = way{1, warming, replays}
+	larger  = way{quieter, warming, replays}
+	settled = way{1, Warmup, 1}
+	smaller = way{crowded, warming, 1}
+)
+
+// field is the replays of some stretches in a way.
 type field struct {
+	way
 	scorer *Scorer
-	size   float64 // in nodes of the cluster
-	runs   []run   // by scenario
+	runs   []run // by scenario
 }
 
 // run is one of the replays of a stretch.
@@ -118,11 +133,11 @@ type run struct {
 	stretch int
 }
 
-// newField prepares the replays of stretches on a cluster of some times the nodes.
-func (q *Question) newField(ctx context.Context, all []stretch, t *tape, size float64) (*field, error) {
+// newField prepares the replays of stretches in a way.
+func (q *Question) newField(ctx context.Context, all []stretch, t *tape, how way) (*field, error) {
 	p := q.Problem
-	p.Cluster = resized(q.Cluster, size)
-	f := &field{size: size}
+	p.Cluster = resized(q.Cluster, how.size)
+	f := &field{way: how}
 	var scenarios []Scenario
 	site, err := json.Marshal(p.Cluster)
 	if err != nil {
@@ -133,11 +148,12 @@ func (q *Question) newField(ctx context.Context, all []stretch, t *tape, size fl
 	same.Past, same.Nodes = nil, nil
 	options := same.Digest(gpus, func(func(*workload.Job) bool) {})
 	for n, s := range all {
-		for k := range replays {
+		for k := range how.times {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			x, err := t.replay(s, func(j *workload.Job) bool { return fits(j, p.Cluster, p.Options.Quota) }, k)
+			may := func(j *workload.Job) bool { return fits(j, p.Cluster, p.Options.Quota) }
+			x, err := t.replay(s, how.runIn, may, k)
 			if err != nil {
 				return nil, err
 			}
@@ -221,7 +237,7 @@ func (f *field) run(ctx context.Context, configs []space.Config, kept *Replays, 
 				x := kept.get(key)
 				if x == nil && ctx.Err() == nil {
 					if x, errs[c*len(f.runs)+i] = f.scorer.replay(ctx, configs[c], i); x != nil {
-						if f.size != 1 {
+						if f.way != asIs {
 							x.jobs = nil // losers are of the cluster as it is
 						}
 						kept.add(key, x)
