@@ -47,7 +47,7 @@ configured. Run it as the account of the adapter. It fails if a check does; righ
 		},
 	}
 	o.cluster.add(cmd)
-	cmd.Flags().StringVar(&o.namespace, "namespace", "autosched", "namespace of the adapter's lease")
+	cmd.Flags().StringVar(&o.namespace, "lease-namespace", "autosched", "namespace of the adapter's lease")
 	cmd.Flags().BoolVar(&o.json, "json", false, "")
 	return cmd
 }

@@ -31,7 +31,7 @@ func TestLiveDoctor(t *testing.T) {
 	}
 }
 
-// TestLiveInit: a folder is written from the objects of a cluster.
+// TestLiveInit: a folder is written from the objects of a cluster, of which no field is the adapter's.
 func TestLiveInit(t *testing.T) {
 	r := rig.Start(t, rig.Options{Kueue: true})
 	queues, err := os.ReadFile(testshared.Path(t, "golden", "kubernetes", "queues", "kueue.limits.json"))
@@ -47,6 +47,10 @@ func TestLiveInit(t *testing.T) {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("%d %s%s, want %q", code, out, errs, want)
 		}
+	}
+	code, out, errs = clitest.Run("release", "--scheduler", "kueue", "--kubeconfig", r.Kubeconfig("admin"), "--restore")
+	if code != 0 || !strings.Contains(out, "the fields are given back") {
+		t.Errorf("%d %s%s", code, out, errs)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "current.yaml"))
 	if err != nil || !strings.Contains(string(text), "borrowingLimit") {

@@ -26,14 +26,15 @@ configurations in force. See docs/kubernetes.md. Exit codes: 0 success, 1 failur
 		Version: cli.Built().Version,
 	}
 	root.SetVersionTemplate(cli.Built().Text())
-	root.AddCommand(newInitCmd(), newRunCmd(), newDoctorCmd(), newVersionCmd())
+	root.AddCommand(newInitCmd(), newRunCmd(), newReleaseCmd(), newDoctorCmd(), newVersionCmd())
 	cli.Finish(root, map[string]cli.Completion{
-		"init scheduler":   cli.OneOf(described...),
-		"run mode":         cli.OneOf(modes...),
-		"run scheduler":    cli.OneOf(schedulerNames()...),
-		"run log-format":   cli.OneOf("text", "json"),
-		"run log-level":    cli.OneOf(cli.LogLevels...),
-		"doctor scheduler": cli.OneOf(schedulerNames()...),
+		"init scheduler":    cli.OneOf(described...),
+		"run mode":          cli.OneOf(modes...),
+		"run scheduler":     cli.OneOf(schedulerNames()...),
+		"run log-format":    cli.OneOf("text", "json"),
+		"run log-level":     cli.OneOf(cli.LogLevels...),
+		"release scheduler": cli.OneOf(schedulerNames()...),
+		"doctor scheduler":  cli.OneOf(schedulerNames()...),
 	})
 	return root
 }

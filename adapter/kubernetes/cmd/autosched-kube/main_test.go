@@ -11,8 +11,9 @@ func TestMain(m *testing.M) { clitest.Main(m, newRoot) }
 
 func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{
+		"run --scheduler kueue --id x --mode apply":           "--lease-namespace: is missing",
 		"run --scheduler kueue":                               "--id: is missing",
-		"run --scheduler kueue --id x --mode a":               "--mode: \"a\" is not observe",
+		"run --scheduler kueue --id x --mode a":               "--mode: \"a\" is not observe, recommend, apply",
 		"run --scheduler kueue --id x --poll-interval 1ms":    "--poll-interval: 1ms is less than a second",
 		"run --scheduler kueue --id x --log-format xml":       "--log-format: \"xml\" is neither text nor json",
 		"run --scheduler kueue --id x --server nowhere":       "is not host:port",

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/autosched/autosched/adapter/kubernetes/events"
+	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/internal/cli"
 )
@@ -21,7 +22,10 @@ import (
 type operations struct {
 	registry *prometheus.Registry
 	mode     *prometheus.GaugeVec
+	lease    prometheus.Gauge
+	outcomes *prometheus.CounterVec
 	watcher  atomic.Pointer[events.Watcher] // nil before the first watch
+	watched  []prometheus.Collector         // of it
 	listener net.Listener                   // nil if none is wanted
 	server   http.Server
 }
@@ -33,8 +37,13 @@ func (o *runOptions) listen() (*operations, error) {
 	info.Set(1)
 	out := &operations{registry: prometheus.NewRegistry(), mode: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "autosched_kube_mode", Help: "1 for the mode of the adapter: observe, recommend or apply."},
-		[]string{"mode"})}
-	out.registry.MustRegister(info, out.mode)
+		[]string{"mode"}),
+		lease: prometheus.NewGauge(prometheus.GaugeOpts{Name: "autosched_kube_lease",
+			Help: "1 while the adapter holds the lease of --lease-namespace."}),
+		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "autosched_kube_applied_total",
+			Help: "Configurations that were to be put in force, by outcome: applied, refused or failed."},
+			[]string{"outcome"})}
+	out.registry.MustRegister(info, out.mode, out.lease, out.outcomes)
 	if o.operations == "" {
 		return out, nil
 	}
@@ -78,15 +87,38 @@ func (o *operations) ready(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok: the cluster is watched")
 }
 
-// watch adds the metrics of a watcher and its client.
+// applied logs and counts the outcomes of configurations.
+func (o *operations) applied(log *slog.Logger) func(*pb.Configuration, error) {
+	logged := cli.LogApplied(log)
+	return func(c *pb.Configuration, err error) {
+		outcome := "applied"
+		if errors.Is(err, client.ErrRefused) {
+			outcome = "refused"
+		} else if err != nil {
+			outcome = "failed"
+		}
+		o.outcomes.WithLabelValues(outcome).Inc()
+		logged(c, err)
+	}
+}
+
+// watch adds the metrics of a watcher and its client, in place of an earlier one's.
 func (o *operations) watch(w *events.Watcher, c *client.Client) {
 	o.watcher.Store(w)
 	s := w.Stats()
+	for _, former := range o.watched {
+		o.registry.Unregister(former)
+	}
+	o.watched = nil
+	add := func(m prometheus.Collector) {
+		o.registry.MustRegister(m)
+		o.watched = append(o.watched, m)
+	}
 	count := func(name, help string, f func() float64) {
-		o.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, f))
+		add(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, f))
 	}
 	gauge := func(name, help string, f func() float64) {
-		o.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
+		add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
 	}
 	count("autosched_kube_events_total", "Events of jobs and nodes that were derived.",
 		func() float64 { return float64(s.Events.Load()) })

@@ -11,17 +11,20 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 
 	"github.com/autosched/autosched/adapter"
+	"github.com/autosched/autosched/adapter/kubernetes/apply"
 	"github.com/autosched/autosched/adapter/kubernetes/cluster"
 	"github.com/autosched/autosched/adapter/kubernetes/events"
+	"github.com/autosched/autosched/adapter/kubernetes/lease"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/internal/cli"
 )
 
 // modes are the values of --mode.
-var modes = []string{"observe"}
+var modes = []string{"observe", "recommend", "apply"}
 
 // runOptions are the flags of run.
 type runOptions struct {
@@ -36,19 +39,32 @@ type runOptions struct {
 	operations string
 	interval   time.Duration
 	resume     bool
+	anonymous  bool
+	handOver   []string
+	takeOver   bool
+	lease      string
 }
 
 func newRunCmd() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Send a cluster's events",
+		Short: "Send a cluster's events and put its configurations in force",
 		Long: `Runs in the cluster, or beside it, until it is interrupted. It watches the jobs of Kueue (Workloads) or Volcano
 (PodGroups and Pods), their queues and the nodes, and sends what happens as events. It keeps nothing on disk: after a
 restart or a lost watch it lists the objects again, and the events have the same ids. If the service is away it waits,
 with a bounded memory; if the API server is, it waits, too.
 
---mode observe sends events and changes nothing.
+--mode says how far it goes: observe sends events and what is in force, and changes nothing, recommend puts in force what
+an operator approves, apply what rounds find. recommend and apply set the mode of the registered scheduler, and need a
+service that asks who calls, as its callers set the cluster's quotas: 'autosched admin certs' makes the files.
+
+A field that someone else owns is not set, unless --hand-over names it: spec.queueingStrategy, or one object's,
+clusterqueues.kueue.x-k8s.io/research spec.queueingStrategy; '*' is all. A setting that someone else changed since is
+reported and not overwritten, and nothing is changed from then on: choose, and start once with --take-over. 'autosched-kube
+release' gives all fields back.
+
+With --lease-namespace one of several adapters is active, the others wait for its lease.
 
 --operations answers /healthz, /readyz and /metrics. --settings FILE takes flags from a YAML file, which is checked whole
 before anything starts.`,
@@ -67,11 +83,15 @@ before anything starts.`,
 	fl := cmd.Flags()
 	fl.StringVar(&o.id, "id", "", "")
 	fl.StringVar(&o.instance, "instance", "", "")
-	fl.StringVar(&o.mode, "mode", "observe", "observe: events are sent, and nothing is changed")
+	fl.StringVar(&o.mode, "mode", "observe", "observe, recommend or apply: how far it goes")
 	fl.StringSliceVar(&o.namespaces, "namespaces", nil, "namespaces whose jobs count (default: all)")
 	fl.StringVar(&o.operations, "operations", "", "address to answer HTTP on: /metrics, /healthz, /readyz (default: none)")
 	fl.DurationVar(&o.interval, "poll-interval", 30*time.Second, "")
 	fl.BoolVar(&o.resume, "requeue-resumes", false, "evicted jobs go on where they were, as they write checkpoints")
+	fl.BoolVar(&o.anonymous, "allow-anonymous", false, "")
+	fl.StringSliceVar(&o.handOver, "hand-over", nil, "fields that other managers own and the adapter may set")
+	fl.BoolVar(&o.takeOver, "take-over", false, "set fields that someone else changed, once")
+	fl.StringVar(&o.lease, "lease-namespace", "", "namespace of the lease of the active adapter (default: none is held)")
 	return cmd
 }
 
@@ -86,6 +106,8 @@ func (o *runOptions) check() error {
 		return cli.Usage(errors.New("--id: is missing"))
 	case !slices.Contains(modes, o.mode):
 		return cli.Usage(fmt.Errorf("--mode: %q is not %s", o.mode, strings.Join(modes, ", ")))
+	case o.mode != "observe" && o.lease == "":
+		return cli.Usage(fmt.Errorf("--lease-namespace: is missing, and --mode %s changes the cluster", o.mode))
 	case o.interval < time.Second:
 		return cli.Usage(fmt.Errorf("--poll-interval: %v is less than a second", o.interval))
 	}
@@ -127,22 +149,70 @@ func (o *runOptions) run(ctx context.Context, notes io.Writer) error {
 		return err
 	}
 	defer conn.Close()
-	if _, err := cli.AwaitScheduler(ctx, pb.NewTuningServiceClient(conn), o.id, log); err != nil {
+	registered, err := cli.AwaitScheduler(ctx, pb.NewTuningServiceClient(conn), o.id, log)
+	if err != nil {
 		return ended(ctx, cli.PlainError(o.connect.Server, err))
+	}
+	if err := o.permitted(ctx, conn, registered); err != nil {
+		return ended(ctx, err)
 	}
 	resources, err := awaitResources(ctx, api, scheduler, log)
 	if err != nil {
 		return ended(ctx, err)
 	}
-	w := events.New(events.Options{Client: objects, Resources: resources, Namespaces: o.namespaces,
-		Tracker: &events.Tracker{Mapper: mappers[scheduler.Name](), KeepProgress: o.resume}, Notify: warn})
-	session := adapter.Session{Conn: conn, Scheduler: o.id, Instance: o.instance, Interval: o.interval, Notify: warn,
-		Snapshot: func() *pb.Event { return w.Snapshot(ctx) },
-		Events: func(ctx context.Context, c *client.Client) {
-			ops.watch(w, c)
-			w.Run(ctx, c)
-		}}
-	return ended(ctx, cli.PlainError(o.connect.Server, session.Run(ctx)))
+	lead := func(ctx context.Context, until func() time.Time) error {
+		w := events.New(events.Options{Client: objects, Resources: resources, Namespaces: o.namespaces,
+			Tracker: &events.Tracker{Mapper: mappers[scheduler.Name](), KeepProgress: o.resume}, Notify: warn})
+		session := adapter.Session{Conn: conn, Scheduler: o.id, Instance: o.instance, Interval: o.interval,
+			Notify: warn, Snapshot: func() *pb.Event { return w.Snapshot(ctx) }, Applied: ops.applied(log),
+			Events: func(ctx context.Context, c *client.Client) {
+				ops.watch(w, c)
+				w.Run(ctx, c)
+			}}
+		var tuned []string
+		for _, p := range registered.GetSpec().GetParameters() {
+			tuned = append(tuned, p.GetParameterId())
+		}
+		settings := &settings{api: api, objects: objects, scheduler: appliers[scheduler.Name](), tuned: tuned}
+		if o.mode == "observe" {
+			session.InForce = settings.inForce
+			return session.Run(ctx)
+		}
+		d, err := apply.Open(ctx, apply.Options{Client: objects, Config: config, Scheduler: settings.scheduler,
+			Tuned: tuned, HandOver: o.handOver, TakeOver: o.takeOver, Until: until})
+		if err != nil {
+			return err
+		}
+		session.Driver = d
+		return session.Run(ctx)
+	}
+	if o.lease == "" {
+		return ended(ctx, cli.PlainError(o.connect.Server, lead(ctx, nil)))
+	}
+	err = lease.Run(ctx, lease.Options{Client: objects, Namespace: o.lease, Name: cluster.LeaseName, Notify: warn},
+		func(ctx context.Context, l *lease.Lease) error {
+			ops.lease.Set(1)
+			defer ops.lease.Set(0)
+			return lead(ctx, l.Until)
+		})
+	return ended(ctx, cli.PlainError(o.connect.Server, err))
+}
+
+// permitted has the service treat the scheduler as --mode says, and refuses one that anyone commands.
+func (o *runOptions) permitted(ctx context.Context, conn *grpc.ClientConn, registered *pb.Scheduler) error {
+	if o.mode == "observe" {
+		return nil
+	}
+	if !o.anonymous {
+		if err := o.connect.RefuseOpen(ctx, o.id); err != nil {
+			return err
+		}
+	}
+	as := o.mode
+	if as == "apply" {
+		as = "auto"
+	}
+	return cli.PlainError(o.connect.Server, cli.SetMode(ctx, pb.NewTuningServiceClient(conn), registered, as))
 }
 
 // ended is nil for an error of an interrupted run: that is how it ends.

@@ -98,8 +98,8 @@ func TestLiveRun(t *testing.T) {
 		ended := make(chan int)
 		go func() {
 			ended <- cli.Run(ctx, newRoot(), []string{"run", "--scheduler", "kueue", "--id", "prod", "--server",
-				l.Addr().String(), "--kubeconfig", r.Kubeconfig("admin"), "--operations", "127.0.0.1:0"}, io.Discard,
-				&log)
+				l.Addr().String(), "--kubeconfig", r.Kubeconfig("admin"), "--lease-namespace", "default", "--operations",
+				"127.0.0.1:0"}, io.Discard, &log)
 		}()
 		await(t, "an address", func() bool {
 			m := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(log.String())
@@ -156,6 +156,7 @@ func TestLiveRun(t *testing.T) {
 	await(t, "readiness", ready)
 	code, text := get(address, "/metrics")
 	for _, want := range []string{`autosched_kube_mode{mode="observe"} 1`, "autosched_kube_watching 1",
+		"autosched_kube_lease 1",
 		"autosched_kube_events_rejected_total 0", "autosched_kube_unread_objects_total 0"} {
 		if code != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("%d: no %q in %s", code, want, text)
