@@ -233,10 +233,11 @@ slurm-24.11: ## Run the tests of the adapter on Slurm 24.11, in a chroot (needs 
 kubernetes-build: ## Build what is missing of etcd, kube-apiserver, Kueue and Volcano (10 minutes of CPU, once).
 	$(GO) -C adapter/kubernetes run ./rig/cmd/rig build
 
-# AUTOSCHED_LONG=1: with the inputs that take minutes.
+# AUTOSCHED_LONG=1: with the inputs that take minutes, and the example.
 .PHONY: kubernetes
 kubernetes: kubernetes-build ## Run the tests on a real API server with Kueue and Volcano, on emulated nodes.
 	AUTOSCHED_REQUIRE_KUBERNETES=1 $(GO) -C adapter/kubernetes test -p 1 -count=1 -timeout $(TEST_TIMEOUT) -v -run '^TestLive' ./...
+	@if [ "$$AUTOSCHED_LONG" = 1 ]; then $(MAKE) --no-print-directory build && examples/kubernetes.sh; fi
 
 .PHONY: format
 format: ## Check that gofmt would change nothing.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/autosched/autosched/adapter/kubernetes/cluster"
 )
 
 // furnish creates the definitions of the schedulers' objects, the nodes, and the class of urgent jobs.
@@ -217,4 +221,22 @@ func (r *Rig) Export(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("rig: %w", err)
 	}
 	return text, nil
+}
+
+// Patch puts a JSON patch on an object of Kueue without a namespace, of which kind is the name of the resource or its
+// singular. A dry run is checked by the server alone.
+func Patch(ctx context.Context, c *rest.Config, kind, name string, patch []byte, dry bool) error {
+	client, err := cluster.Open(c)
+	if err != nil {
+		return fmt.Errorf("rig: %w", err)
+	}
+	o := metav1.PatchOptions{FieldManager: "kubectl-patch"}
+	if dry {
+		o.DryRun = []string{metav1.DryRunAll}
+	}
+	which := workloads.GroupVersion().WithResource(strings.TrimSuffix(kind, "s") + "s")
+	if _, err := client.Resource(which).Patch(ctx, name, types.JSONPatchType, patch, o); err != nil {
+		return fmt.Errorf("rig: %s %s: %w", kind, name, err)
+	}
+	return nil
 }

@@ -34,6 +34,7 @@ const usage = `rig COMMAND [FLAGS]
   drive   submit jobs to a control plane that runs, and write a row for each
   record  run a control plane, submit jobs, write a row for each, and end it
   sum     print the means of such rows, of the files together
+  patch   change an object as kubectl patch KIND NAME --type=json -p PATCH does, of the cluster of KUBECONFIG
 
 rig COMMAND --help lists the flags`
 
@@ -45,6 +46,9 @@ func run(ctx context.Context, args []string) error {
 	c := command{fs: fs}
 	if args[0] == "sum" {
 		return sum(args[1:])
+	}
+	if args[0] == "patch" {
+		return patch(ctx, args[1:])
 	}
 	if args[0] == "build" {
 		return errors.Join(fs.Parse(args[1:]), rig.Build(ctx, os.Stderr))
@@ -199,4 +203,25 @@ func sum(files []string) error {
 			c.JCT.Seconds(), c.Evicted)
 	}
 	return nil
+}
+
+func patch(ctx context.Context, args []string) error {
+	if len(args) < 2 {
+		return errors.New("rig patch KIND NAME --type=json -p PATCH [--dry-run=server]")
+	}
+	fs := flag.NewFlagSet("patch", flag.ContinueOnError)
+	kind := fs.String("type", "json", "type of the patch: json")
+	text := fs.String("p", "", "the patch")
+	dry := fs.String("dry-run", "none", "none, or server: the server checks and keeps nothing")
+	if err := fs.Parse(args[2:]); err != nil {
+		return err
+	}
+	if *kind != "json" || *dry != "none" && *dry != "server" {
+		return fmt.Errorf("--type=%s --dry-run=%s: json, and none or server", *kind, *dry)
+	}
+	config, err := cluster.Config("", "")
+	if err != nil {
+		return err
+	}
+	return rig.Patch(ctx, config, args[0], args[1], []byte(*text), *dry == "server")
 }
