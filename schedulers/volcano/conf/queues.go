@@ -100,3 +100,6 @@ func queueValue(id, text string) (space.Value, error) {
 	}
 	return space.Int(n), nil
 }
+
+// InText reports whether a parameter is in the scheduler's text; others are settings of queues.
+func InText(id string) bool { return !isQueues(id) }
