@@ -535,8 +535,8 @@ func (d *Driver) forced(o *unstructured.Unstructured, changes []Change, m *Mark)
 	return force, nil
 }
 
-// inForce returns the values in force of the tuned parameters, as far as is known, and how well that is known. Values
-// that were sent are in force if they stand for the same fields.
+// inForce returns the values in force of the parameters that were sent, as far as is known, and how well that
+// is known. Values that were sent are in force if they stand for the same fields.
 func (d *Driver) inForce(ctx context.Context, live Live, sent space.Values) (space.Values, Level, error) {
 	level := InForce
 	view := maps.Clone(live)
@@ -565,7 +565,7 @@ func (d *Driver) inForce(ctx context.Context, live Live, sent space.Values) (spa
 			}
 		}
 	}
-	values, err := d.o.Scheduler.Values(d.o.Tuned, view)
+	values, err := d.o.Scheduler.Values(slices.Sorted(maps.Keys(sent)), view)
 	if err != nil {
 		return nil, 0, err
 	}

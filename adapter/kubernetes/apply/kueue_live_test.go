@@ -1,8 +1,10 @@
 package apply
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -18,8 +20,10 @@ import (
 
 	"github.com/autosched/autosched/adapter"
 	"github.com/autosched/autosched/adapter/kubernetes/cluster"
+	"github.com/autosched/autosched/adapter/kubernetes/lease"
 	"github.com/autosched/autosched/adapter/kubernetes/rig"
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/space"
 )
 
 const queueText = `{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: %s}, spec: {
@@ -30,7 +34,8 @@ const queueText = `{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, meta
 
 const tunerText = `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: tuner}, rules: [
  {apiGroups: [kueue.x-k8s.io], resources: [clusterqueues], resourceNames: %s, verbs: %s},
- {apiGroups: [kueue.x-k8s.io], resources: [clusterqueues, cohorts], verbs: [list]}]}
+ {apiGroups: [kueue.x-k8s.io], resources: [clusterqueues, cohorts], verbs: [list]},
+ {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, create, update]}]}
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: tuner},
  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tuner}, subjects: [{kind: User, name: tuner,
@@ -124,10 +129,10 @@ func TestLiveKueue(t *testing.T) {
 		Scheduler: &Kueue{Mapping: byName{}}}
 	whole := func(revision int64, values ...string) *pb.Configuration { return config(t, revision, values...) }
 
+	o := l.o
+	o.HandOver = nil
 	t.Run("owned", func(t *testing.T) {
 		l.t = t
-		o := l.o
-		o.HandOver = nil
 		d, err := Open(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
@@ -167,12 +172,55 @@ func TestLiveKueue(t *testing.T) {
 			t.Error(news)
 		}
 	})
+	t.Run("parameters", func(t *testing.T) {
+		l.t = t
+		o := l.o
+		o.Scheduler, o.Tuned = NewKueue(""), []string{"borrowingLimit", "queueingStrategy",
+			"preemption.reclaimWithinCohort", "preemption.borrowWithinCohort.policy"}
+		o.Evidence = Metrics(func(ctx context.Context) ([]byte, error) {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.KueueMetrics(), nil)
+			if err != nil {
+				return nil, err
+			}
+			answer, err := http.DefaultClient.Do(req)
+			if err != nil {
+				return nil, err
+			}
+			defer answer.Body.Close()
+			return io.ReadAll(answer.Body)
+		}, "nvidia.com/gpu")
+		d, err := Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := whole(2)
+		c.Parameters, err = adapter.ToProto(space.Values{"borrowingLimit": space.Num(.2),
+			"queueingStrategy": space.Text("StrictFIFO")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.apply(d, c, pb.Acknowledgement_APPLIED, "")
+		l.has("a", liveQuota+"borrowingLimit", "13")
+		l.has("b", liveQuota+"borrowingLimit", "13")
+		if d.Level() != Accepted { // the rig's Kueue runs without metrics.enableClusterQueueResources
+			t.Error(d.Level())
+		}
+		// Kueue's own rule: borrowing does not preempt where queues do not reclaim.
+		c.Revision++
+		c.Parameters, err = adapter.ToProto(space.Values{"preemption.reclaimWithinCohort": space.Text("Never"),
+			"preemption.borrowWithinCohort.policy": space.Text("LowerPriority")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.o.Now = func() time.Time { return time.Now().Add(betweenPreemptions) }
+		l.apply(d, c, pb.Acknowledgement_REJECTED, "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never")
+	})
 	t.Run("refused", func(t *testing.T) {
 		l.t = t
 		l.apply(l.open(), whole(3, "a.borrowingLimit=2", "b.queueingStrategy=Fastest"), pb.Acknowledgement_REJECTED,
 			"Unsupported value")
 		l.apply(l.open(), whole(3, "a.lendingLimit=few"), pb.Acknowledgement_REJECTED, "should match")
-		l.has("a", liveQuota+"borrowingLimit", "4")
+		l.has("a", liveQuota+"borrowingLimit", "13")
 	})
 	t.Run("person", func(t *testing.T) {
 		l.t = t
@@ -359,6 +407,19 @@ func TestLiveKueue(t *testing.T) {
 		d, err := Open(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
+		}
+		_ = lease.Run(t.Context(), lease.Options{Client: tuner, Namespace: "default", Name: "autosched-kube"},
+			func(ctx context.Context, held *lease.Lease) error {
+				d := l.open()
+				d.o.Until = held.Until
+				l.apply(d, whole(29, "a.borrowingLimit=6"), pb.Acknowledgement_APPLIED, "")
+				return nil
+			})
+		leases := r.Client("admin").Resource(schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1",
+			Resource: "leases"}).Namespace("default")
+		given, err := leases.Get(t.Context(), "autosched-kube", metav1.GetOptions{})
+		if err != nil || at(given.Object, "/spec/holderIdentity") != "" {
+			t.Errorf("%v, %v", given, err)
 		}
 		before := l.get("a").GetGeneration()
 		l.apply(d, whole(30, "a.borrowingLimit=3"), pb.Acknowledgement_FAILED, ErrLost.Error())
