@@ -73,6 +73,34 @@ func TestShared(t *testing.T) {
 	}
 }
 
+// TestSpaceOfGroups: queues that differ have parameters of their own, and the values in force are a configuration.
+func TestSpaceOfGroups(t *testing.T) {
+	any := `"preemption":{"reclaimWithinCohort":"Any","borrowWithinCohort":{"policy":"LowerPriority"}},`
+	s := read(t, map[string]string{"a.json": queueOf("team-a", "all", "", any) + queueOf("team-b", "all", "", any) +
+		queueOf("other", "all", "", ``) + queueOf("1st", "all", "", any)})
+	params, rules, values, err := s.Space()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, err := space.New(params, rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for i := range params {
+		ids = append(ids, params[i].ID)
+	}
+	want := []string{"queueingStrategy", "preemption.withinClusterQueue", "other.preemption.reclaimWithinCohort",
+		"team-.preemption.reclaimWithinCohort", "other.preemption.borrowWithinCohort.policy",
+		"team-.preemption.borrowWithinCohort.policy", "borrowingLimit", "lendingLimit"}
+	if !slices.Equal(ids, want) || len(s.Findings) != 2 {
+		t.Errorf("%q, %q", ids, s.Findings)
+	}
+	if c := of.Default(); !same(c.Values(), values) || of.Check(c) != nil {
+		t.Errorf("%v, in force are %v", c, values)
+	}
+}
+
 // TestSettings: values become settings of named queues, and settings values.
 func TestSettings(t *testing.T) {
 	s := read(t, map[string]string{"a.json": queueOf("team-a", "all", "", "") + queueOf("team-b", "all", "", "") +

@@ -18,7 +18,18 @@ func (s *Site) Space() (params []space.Param, rules []space.Rule, values space.V
 	settings := InForce(s.Cluster)
 	var ids []string
 	for _, name := range kueue.Tunable {
-		if s.acts(name) {
+		switch {
+		case !s.acts(name):
+		case name == kueue.BorrowPolicy: // only beside the policy that it needs
+			for _, of := range ids {
+				group, reclaim, _ := queues.Split(of, kueue.Tunable)
+				id := queues.ID(group, name)
+				_, err := Values([]string{id}, settings, s.Cluster)
+				if _, known := kueue.SiteParam(id); reclaim == kueue.ReclaimWithinCohort && known && err == nil {
+					ids = append(ids, id)
+				}
+			}
+		default:
 			ids = append(ids, s.group(name, settings)...)
 		}
 	}
@@ -31,8 +42,7 @@ func (s *Site) Space() (params []space.Param, rules []space.Rule, values space.V
 			return nil, nil, nil, fmt.Errorf("%s: is not a parameter of the scheduler", id)
 		}
 		group, name, _ := queues.Split(id, kueue.Tunable)
-		reclaim := queues.ID(group, kueue.ReclaimWithinCohort)
-		if name == kueue.BorrowPolicy && slices.Contains(ids, reclaim) {
+		if name == kueue.BorrowPolicy {
 			rule := "borrow_within_cohort"
 			if group != "" {
 				rule += "." + group
