@@ -88,8 +88,8 @@ func TestKueueQuotas(t *testing.T) {
 				lent += q.Nominal - own
 				used += max(0, held[q.Name]-own)
 				if q.BorrowingLimit.Set && held[q.Name] > q.Nominal+q.BorrowingLimit.GPUs {
-					t.Fatalf("at %v: %s holds %d GPUs of %d, and borrows at most %d", at, q.Name, held[q.Name], q.Nominal,
-						q.BorrowingLimit.GPUs)
+					t.Fatalf("at %v: %s holds %d GPUs of %d, and borrows at most %d", at, q.Name, held[q.Name],
+						q.Nominal, q.BorrowingLimit.GPUs)
 				}
 			}
 			if used > lent {
@@ -138,10 +138,12 @@ func TestKueueByHand(t *testing.T) {
 			[]workload.Job{job("a", 0, 100, 4, 0), job("a", 1, 100, 2, 0), job("a", 2, 100, 1, 0)},
 			[]time.Duration{0, 101, 2}, []time.Duration{100, 201, 102}},
 		"an owner evicts the borrower that came last": {[]string{"preemption.reclaimWithinCohort=Any"}, borrow,
-			[]workload.Job{job("a", 0, 100, 4, 0), job("a", 1, 100, 2, 0), job("a", 2, 100, 2, 0), job("b", 10, 100, 2, 0)},
+			[]workload.Job{job("a", 0, 100, 4, 0), job("a", 1, 100, 2, 0), job("a", 2, 100, 2, 0),
+				job("b", 10, 100, 2, 0)},
 			[]time.Duration{0, 1, 2, 10}, []time.Duration{100, 101, 201, 110}},
 		"no more than need go": {[]string{"preemption.withinClusterQueue=LowerPriority"}, borrow,
-			[]workload.Job{job("a", 0, 100, 1, 0), job("a", 1, 100, 3, 0), job("a", 2, 100, 4, 1), job("a", 9, 10, 3, 5)},
+			[]workload.Job{job("a", 0, 100, 1, 0), job("a", 1, 100, 3, 0), job("a", 2, 100, 4, 1),
+				job("a", 9, 10, 3, 5)},
 			[]time.Duration{0, 1, 2, 9}, []time.Duration{100, 120, 102, 19}},
 		"not more urgent ones": {[]string{"preemption.reclaimWithinCohort=LowerPriority"}, borrow,
 			[]workload.Job{job("a", 0, 100, 8, 3), job("b", 1, 10, 2, 2), job("b", 2, 10, 2, 4)},
@@ -185,8 +187,12 @@ func BenchmarkKueue(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, x := range []contender{{"default", s, s.Space.Default()}, {"priority", s, s.Presets[0].Config},
-		{"strict", s, s.Presets[len(s.Presets)-1].Config}} {
-		b.Run(x.name, func(b *testing.B) { benchRun(b, x, c, w) })
+	for name, set := range map[string][]string{"default": nil, "strict": {"queueingStrategy=StrictFIFO"},
+		"preempt": {"preemption.withinClusterQueue=LowerPriority", "preemption.reclaimWithinCohort=LowerPriority"}} {
+		config, err := s.Space.Parse(s.Space.Default(), set)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) { benchRun(b, contender{name, s, config}, c, w) })
 	}
 }

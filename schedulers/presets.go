@@ -50,12 +50,12 @@ var (
 		preset(gavelSpace, "finish-time-hourly", "policy=finish_time_fairness", "round_length=1h"),
 		preset(gavelSpace, "longer-rounds", "round_length=40m"),
 	}
-	// Owners and urgent jobs get quota back at once; wide jobs are not overtaken.
+	// Owners find some of their quota free, or get it back for urgent jobs, and queues borrow less. Others lose more
+	// work or idle more GPUs in the worst workload.
 	kueuePresets = []Preset{
-		preset(kueueSpace, "priority", "preemption.withinClusterQueue=LowerPriority",
-			"preemption.reclaimWithinCohort=LowerPriority"),
-		preset(kueueSpace, "reclaim", "preemption.reclaimWithinCohort=Any"),
-		preset(kueueSpace, "strict", "queueingStrategy=StrictFIFO"),
+		preset(kueueSpace, "guarded", "lendingLimit=.9"),
+		preset(kueueSpace, "bounded", "borrowingLimit=.25"),
+		preset(kueueSpace, "reclaim", "preemption.reclaimWithinCohort=LowerPriority"),
 	}
 	// Profiling pays nowhere here, as share scores are known without.
 	lucidPresets = []Preset{
