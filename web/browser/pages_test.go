@@ -82,7 +82,7 @@ func (p *tab) scheme(name string) {
 }
 
 // pictured are the pages whose pictures the documentation has.
-var pictured = []string{"overview", "proposal", "scheduler", "findings"}
+var pictured = []string{"overview", "proposal", "scheduler", "findings", "what-if"}
 
 // picture keeps a screenshot where AUTOSCHED_SCREENSHOTS names a folder.
 func (p *tab) picture(name string) {
@@ -417,4 +417,23 @@ func TestRoles(t *testing.T) {
 	p.do(chromedp.SendKeys("dialog textarea", "no"))
 	p.click("Reject")
 	p.sees("Rejected by operator-1: no")
+}
+
+// TestWhatIf simulates other values of a scheduler, which the rules of its space make valid; the URL has them.
+func TestWhatIf(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
+	emulated(t, s, "demo")
+	p := open(t, s)
+	p.visit(s.pages + "/schedulers/demo")
+	p.click("What if it ran with other values?")
+	p.check("what-if-empty", "Other values for demo")
+	p.visit(s.pages + "/schedulers/demo/what-if?set.queues=many")
+	p.sees("queues: many is no value of it")
+	p.visit(s.pages + "/schedulers/demo/what-if?set.order=submit&set.queues=5")
+	p.sees("what-if demo --set queues=5 --set order=submit")
+	p.click("Simulate")
+	p.check("what-if", "(?s)(Better|Worse|No clear).*length.*mean wait")
+	if got := s.call(t, "scheduler", "what-if", "demo", "--set", "queues=5", "--set", "order=submit"); got == "" {
+		t.Error("the command of the page says nothing")
+	}
 }

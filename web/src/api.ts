@@ -11,8 +11,18 @@ export interface ParameterSpec {
   unit?: string;
   description?: string;
   specialValues?: { value?: number; displayName?: string }[];
-  durationValueSpec?: object;
-  arraySpec?: { durationValueSpec?: object };
+  categoricalValueSpec?: { values?: string[] };
+  ordinalValueSpec?: { values?: string[] };
+  booleanValueSpec?: object;
+  integerValueSpec?: Range;
+  doubleValueSpec?: Range;
+  durationValueSpec?: Range;
+  arraySpec?: { integerValueSpec?: Range; doubleValueSpec?: Range; durationValueSpec?: Range; maxLength?: number };
+}
+
+export interface Range {
+  minValue?: number | string;
+  maxValue?: number | string;
 }
 
 export interface Incident {
@@ -164,6 +174,32 @@ export interface Explanation {
     deltaMetrics?: Record<string, number>;
   }[];
   limits?: string[];
+}
+
+export interface ParameterChange {
+  parameterId: string;
+  from?: Value;
+  to?: Value;
+  constraintId?: string;
+}
+
+export interface WhatIf {
+  schedulerTime?: Time;
+  incumbent?: Outlook;
+  candidate?: Outlook;
+  controllableRatio?: number;
+  ratioLow?: number;
+  ratioHigh?: number;
+  limits?: string[];
+  futures?: number;
+  incumbentRevision?: string;
+  causalPrediction?: {
+    reliability?: { reliable?: boolean; reason?: string };
+    ratio?: number;
+    ratioLow?: number;
+    ratioHigh?: number;
+    extrapolationReason?: string;
+  };
 }
 
 export interface Mark {

@@ -10,6 +10,7 @@ import { RevisionPage } from "./proposal";
 import { go, link, listSchedulers, setQuery, styleOf, useLoaded, useLost, useURL } from "./state";
 import type { Identity } from "./state";
 import { A, Fault, Verdict } from "./ui";
+import { WhatIfPage } from "./whatif";
 
 async function identify(): Promise<Identity> {
   const who = await get<{ name?: string; role?: string; credential?: string; methods?: string[] }>("/session");
@@ -32,8 +33,9 @@ function Dashboard(p: { url: URL; who: Identity }) {
   const schedulers = useLoaded("schedulers", listSchedulers);
   const parts = url.pathname.split("/").filter(Boolean).map(decodeURIComponent);
   const [kind, name = "", sub, number = ""] = parts;
+  const named = /^[a-z0-9-]+$/.test(name);
   const title = !kind ? "Overview" : kind === "findings" ? "Findings"
-    : kind !== "schedulers" || !name ? "No such page" : sub ? `Revision ${number} of ${name}` : name;
+    : kind !== "schedulers" || !named ? "No such page" : sub === "what-if" ? `What if, ${name}` : sub ? `Revision ${number} of ${name}` : name;
   useEffect(() => {
     document.title = `${title} · AutoSched`;
   }, [title]);
@@ -44,8 +46,8 @@ function Dashboard(p: { url: URL; who: Identity }) {
       <nav aria-label="Pages">
         <A class="brand" href={link("/")}>AutoSched</A>
         <A href={link("/")} current={!kind}>Overview</A>
-        <A href={link("/findings", kind === "schedulers" && name ? { scheduler: name } : {})} current={kind === "findings"}>Findings</A>
-        {kind === "schedulers" && name && <A href={link("/schedulers/" + name)} current={!sub}>{name}</A>}
+        <A href={link("/findings", kind === "schedulers" && named ? { scheduler: name } : {})} current={kind === "findings"}>Findings</A>
+        {kind === "schedulers" && named && <A href={link("/schedulers/" + name)} current={!sub}>{name}</A>}
         <Choices style={style} />
         <span class="who">{who.name || "not identified"}{who.role && `, ${who.role}`}
           {who.session && <button type="button" class="small" onClick={() => call("DELETE", "/session").then(() => location.reload())}>
@@ -56,9 +58,11 @@ function Dashboard(p: { url: URL; who: Identity }) {
         <h1>{title}</h1>
         {!kind ? <Overview schedulers={schedulers} style={style} />
           : kind === "findings" ? <FindingsPage schedulers={schedulers} url={url} who={who} style={style} />
-          : kind === "schedulers" && sub === "configurations" ? <RevisionPage key={name + number} name={name} number={number} who={who} style={style} />
-          : kind === "schedulers" && name && !sub
-            ? <SchedulerPage key={name} name={name} round={url.searchParams.get("round") ?? ""} style={style} />
+          : kind !== "schedulers" || !named ? <Verdict tone="bad" title="There is no such page" />
+          : sub === "configurations" && /^\d+$/.test(number) ? <RevisionPage key={name + number} name={name} number={number} who={who} style={style} />
+          : !sub
+            ? <SchedulerPage key={name} name={name} round={url.searchParams.get("round") ?? ""} who={who} style={style} />
+          : sub === "what-if" ? <WhatIfPage key={name} name={name} url={url} who={who} style={style} />
           : <Verdict tone="bad" title="There is no such page" />}
       </main>
     </>

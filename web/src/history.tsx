@@ -5,6 +5,7 @@ import type { Style } from "./format";
 import { Badges, Forecast, objectiveOf, tasks } from "./overview";
 import { Candidates, originWords, stateWords } from "./proposal";
 import { link, useLoaded, useWatch } from "./state";
+import type { Identity } from "./state";
 import { A, Command, Fact, Facts, Fault, Section, Table, Verdict } from "./ui";
 
 async function load(name: string) {
@@ -19,7 +20,7 @@ async function load(name: string) {
 }
 
 // SchedulerPage is what a scheduler runs and ran, every round about it and every change of it.
-export function SchedulerPage(p: { name: string; round: string; style: Style }) {
+export function SchedulerPage(p: { name: string; round: string; who: Identity; style: Style }) {
   const d = useLoaded(p.name, () => load(p.name));
   useWatch("schedulers/" + p.name, d.again);
   if (!d.data) return d.failure ? <Fault failure={d.failure} /> : <p class="soft">…</p>;
@@ -33,6 +34,7 @@ export function SchedulerPage(p: { name: string; round: string; style: Style }) 
       <Verdict tone={todo[0]?.tone ?? "good"} title={todo[0]?.text ?? `${p.name}: nothing waits for you`}>
         {todo[0] && <p><A href={link(todo[0].href)}>{todo[0].link}</A></p>}
         <Badges scheduler={s} />
+        {p.who.may("WhatIf") && <p><A href={link(`/schedulers/${p.name}/what-if`)}>What if it ran with other values?</A></p>}
       </Verdict>
       <Section title="Where it stands">
         <Facts>

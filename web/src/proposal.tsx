@@ -255,7 +255,8 @@ function Native(p: { from?: string; to: string }) {
   );
 }
 
-function Effects(p: { from: NonNullable<Explanation["from"]>; to: NonNullable<Explanation["to"]>; metric: string; style: Style }) {
+// Effects compares the simulated metrics of two configurations.
+export function Effects(p: { from: NonNullable<Explanation["from"]>; to: NonNullable<Explanation["to"]>; metric: string; style: Style }) {
   const rows = [
     { metric: p.metric, from: p.from.objective, to: p.to.objective, of: [p.from.objectives, p.to.objectives] as const },
     ...Object.keys(p.from.metrics ?? {}).sort().map((m) => ({ metric: m, from: p.from.metrics?.[m], to: p.to.metrics?.[m], of: undefined })),
