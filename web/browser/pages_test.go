@@ -110,7 +110,7 @@ func (p *tab) picture(name string) {
 	}
 }
 
-// paletted is a picture in its 128 most frequent colours: pages have few.
+// paletted is a picture in its 256 most frequent colours: pages have few.
 func paletted(whole image.Image) *image.Paletted {
 	counts := map[color.Color]int{}
 	box := whole.Bounds()
@@ -122,7 +122,7 @@ func paletted(whole image.Image) *image.Paletted {
 	palette := color.Palette(slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int {
 		return cmp.Compare(counts[b], counts[a])
 	}))
-	out := image.NewPaletted(box, palette[:min(128, len(palette))])
+	out := image.NewPaletted(box, palette[:min(256, len(palette))])
 	draw.Draw(out, box, whole, box.Min, draw.Src)
 	return out
 }

@@ -48,6 +48,7 @@ export interface Scheduler {
   name: string;
   displayName?: string;
   state?: string;
+  etag?: string;
   currentConfiguration?: string;
   spec: {
     mode?: string;
@@ -63,6 +64,7 @@ export interface Scheduler {
   status?: {
     eventTime?: Time;
     eventCount?: string;
+    roundCount?: string;
     lastDecision?: string;
     lastError?: string;
     fidelity?: string;

@@ -1,36 +1,39 @@
+import { useEffect } from "preact/hooks";
 import { get, id, list, path } from "./api";
 import type { AuditRecord, Configuration, Round, Scheduler } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
-import { Badges, Forecast, objectiveOf, tasks } from "./overview";
+import { Badges, changes, Forecast, objectiveOf, tasks } from "./overview";
 import { Candidates, originWords, stateWords } from "./proposal";
-import { link, useLoaded, useWatch } from "./state";
+import { link, longPeriod, useLoaded, useWatch } from "./state";
 import type { Identity } from "./state";
 import { A, Command, Fact, Facts, Fault, Section, Table, Verdict } from "./ui";
 
 async function load(name: string) {
   const parent = path("schedulers/" + name);
-  const [scheduler, revisions, rounds, audit] = await Promise.all([
-    get<Scheduler>(parent),
+  const [revisions, rounds, audit] = await Promise.all([
     list<Configuration>(parent + "/configurations", "configurations", 500),
     list<Round>(parent + "/rounds", "rounds", 1000),
     list<AuditRecord>("/v1/auditRecords?" + new URLSearchParams({ resource: "schedulers/" + name }), "auditRecords", 500),
   ]);
-  return { scheduler, revisions, rounds, audit };
+  return { revisions, rounds, audit };
 }
 
 // SchedulerPage is what a scheduler runs and ran, every round about it and every change of it.
 export function SchedulerPage(p: { name: string; round: string; who: Identity; style: Style }) {
-  const d = useLoaded(p.name, () => load(p.name));
-  useWatch("schedulers/" + p.name, d.again);
-  if (!d.data) return d.failure ? <Fault failure={d.failure} /> : <p class="soft">…</p>;
-  const { scheduler: s, revisions, rounds, audit } = d.data;
+  const now = useLoaded(p.name, () => get<Scheduler>(path("schedulers/" + p.name)));
+  const d = useLoaded("lists " + p.name, () => load(p.name), longPeriod);
+  useWatch("schedulers/" + p.name, now.again);
+  useEffect(d.again, [changes(now.data)]);
+  const failure = now.failure ?? d.failure;
+  if (!now.data || !d.data) return failure ? <Fault failure={failure} /> : <p class="soft">…</p>;
+  const s = now.data, { revisions, rounds, audit } = d.data;
   const todo = tasks(s), metric = objectiveOf(s), at = (t?: string) => f.instant(t, p.style);
   const to = (n?: string) => n && n !== "0"
     ? <A href={link(`/schedulers/${p.name}/configurations/${n}`)}>{n}</A> : "–";
   return (
     <>
-      <Fault failure={d.failure} />
+      <Fault failure={failure} />
       <Verdict tone={todo[0]?.tone ?? "good"} title={todo[0]?.text ?? `${p.name}: nothing waits for you`}>
         {todo[0] && <p><A href={link(todo[0].href)}>{todo[0].link}</A></p>}
         <Badges scheduler={s} />
@@ -90,7 +93,7 @@ export function SchedulerPage(p: { name: string; round: string; who: Identity; s
 
 // RoundSection is one round, and the command that decides it again.
 function RoundSection(p: { name: string; metric: string; style: Style }) {
-  const d = useLoaded(p.name, () => get<Round>(path(p.name)), true);
+  const d = useLoaded(p.name, () => get<Round>(path(p.name)), 0);
   const r = d.data, [, scheduler = ""] = p.name.split("/");
   return (
     <>

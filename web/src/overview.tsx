@@ -1,9 +1,9 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { get, id, list, path } from "./api";
 import type { Configuration, ReportedMetric, Round, RuleSummary, Scheduler } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
-import { link, useLoaded } from "./state";
+import { link, longPeriod, useLoaded } from "./state";
 import type { Loaded } from "./state";
 import { A, Chart, Command, Fact, Facts, Fault, Section, Verdict } from "./ui";
 import type { Tone } from "./ui";
@@ -95,11 +95,15 @@ export interface Details {
   rules: RuleSummary[];
 }
 
+// changes is another text when a scheduler's lists have something new.
+export const changes = (s?: Scheduler) => [s?.etag, s?.state, s?.currentConfiguration, s?.status?.proposedConfiguration,
+  s?.status?.roundCount, s?.status?.instances?.map((i) => i.reportedRevision)].join(" ");
+
 // details are what a scheduler's card shows besides the scheduler.
 export async function details(s: Scheduler): Promise<Details> {
   const [current, rounds, findings] = await Promise.all([
     s.currentConfiguration ? get<Configuration>(path(s.currentConfiguration)) : undefined,
-    list<Round>(path(s.name) + "/rounds", "rounds", 200),
+    list<Round>(path(s.name) + "/rounds", "rounds", 100),
     get<{ rules?: RuleSummary[] }>(path(s.name) + "/findings?pageSize=1"),
   ]);
   return { current, rounds, rules: findings.rules ?? [] };
@@ -125,7 +129,8 @@ export function Badges(p: { scheduler: Scheduler }) {
 
 function Card(p: { scheduler: Scheduler; style: Style }) {
   const s = p.scheduler, name = id(s.name), st = s.status ?? {};
-  const d = useLoaded(s.name + s.currentConfiguration, () => details(s));
+  const d = useLoaded(s.name, () => details(s), longPeriod);
+  useEffect(d.again, [changes(s)]);
   const c = d.data?.current;
   const metric = objectiveOf(s);
   const open = (d.data?.rules ?? []).filter((r) => Number(r.openCount ?? 0))

@@ -156,7 +156,7 @@ function instances(s: Scheduler): string {
 function Evidence(p: { data: Data; may: (m: string) => boolean; style: Style }) {
   const { scheduler: s, revision: c, incumbent, round } = p.data;
   const explains = Boolean(c.evidence?.roundName) && p.may("ExplainConfiguration");
-  const x = useLoaded(c.name + explains, async () => explains ? get<Explanation>(path(c.name, "explain")) : undefined, true);
+  const x = useLoaded(c.name + explains, async () => explains ? get<Explanation>(path(c.name, "explain")) : undefined, 0);
   const metric = objectiveOf(s), unit = p.style.unit;
   const specs = new Map((s.spec.parameters ?? []).map((q) => [q.parameterId, q]));
   const before: Values = incumbent?.parameters ??

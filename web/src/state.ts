@@ -68,12 +68,13 @@ export interface Loaded<T> {
   again: () => void;
 }
 
-// period is how often a page asks again for what no stream tells.
+// period is how often a page asks again for what no stream tells, and longPeriod for lists, whose changes show elsewhere.
 const period = 5000;
+export const longPeriod = 60_000;
 
-// useLoaded loads at once, when `key` changes, when `again` is called, and every few seconds while the page is visible.
-// It keeps the data while a call fails.
-export function useLoaded<T>(key: string, load: () => Promise<T>, once = false): Loaded<T> {
+// useLoaded loads at once, when `key` changes, when `again` is called, and every so often while the page is visible;
+// never again if `every` is 0. It keeps the data while a call fails.
+export function useLoaded<T>(key: string, load: () => Promise<T>, every = period): Loaded<T> {
   const [state, set] = useState<{ key: string; data?: T; failure?: Failure }>({ key });
   const latest = useRef(load);
   latest.current = load;
@@ -97,11 +98,12 @@ export function useLoaded<T>(key: string, load: () => Promise<T>, once = false):
         wanted = false;
         return void turn();
       }
-      if (!once || lostSince()) timer = window.setTimeout(turn, period);
+      if (lostSince()) timer = window.setTimeout(turn, period);
+      else if (every) timer = window.setTimeout(turn, every);
     };
     const visible = () => {
       if (document.hidden) clearTimeout(timer);
-      else if (!once) void turn();
+      else if (every) void turn();
     };
     run.current = () => void turn();
     document.addEventListener("visibilitychange", visible);
@@ -111,7 +113,7 @@ export function useLoaded<T>(key: string, load: () => Promise<T>, once = false):
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", visible);
     };
-  }, [key, once]);
+  }, [key, every]);
   return { ...(state.key === key ? state : {}), again: useCallback(() => run.current(), []) };
 }
 

@@ -48,7 +48,7 @@ interface Answer {
 
 // WhatIfPage simulates other values on the present futures. The values that differ are in the URL.
 export function WhatIfPage(p: { name: string; url: URL; who: Identity; style: Style }) {
-  const d = useLoaded("what-if " + p.name, () => load(p.name), true);
+  const d = useLoaded("what-if " + p.name, () => load(p.name), 0);
   const [answer, setAnswer] = useState<Answer>();
   const [fault, setFault] = useState("");
   const [busy, setBusy] = useState(false);
@@ -96,7 +96,7 @@ export function WhatIfPage(p: { name: string; url: URL; who: Identity; style: St
                 ) : <input value={now} aria-invalid={wrong.includes(q)} inputMode={q.arraySpec || q.specialValues ? "text" : "decimal"}
                   onInput={(e) => set(q.parameterId, e.currentTarget.value, q)} />}
                 <span class="what soft">{range ? `${f.number(Number(range.minValue ?? 0), 6)} to ${f.number(Number(range.maxValue ?? 0), 6)}` : ""}
-                  {q.specialValues?.map((x) => ` or ${x.displayName}`)} {q.unit}</span>
+                  {q.unit && " " + q.unit}{q.specialValues?.map((x) => ` or ${x.displayName}`)}</span>
               </label>
             );
           })}</div>
