@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -370,6 +371,31 @@ func TestStreamedBody(t *testing.T) {
 		if resp.StatusCode != code || len(c.request) > 0 {
 			t.Errorf("%.40q: %d, %d messages sent: %s", body, resp.StatusCode, len(c.request), text)
 		}
+	}
+}
+
+// TestSlowBody: a body that does not arrive ends its request.
+func TestSlowBody(t *testing.T) {
+	h, err := rest.New(rest.Options{Conn: &recorded{}, Body: maxBody, BodyTimeout: time.Millisecond,
+		Admit:    func(*http.Request, string) error { return nil },
+		Metadata: func(string) (string, bool) { return "", false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(h)
+	defer s.Close()
+	for _, path := range []string{"/v1/schedulers/a:pause", "/v1/events:ingest"} {
+		conn, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"+
+			"Content-Length: 9\r\n\r\n{", path)
+		answer, err := io.ReadAll(conn) // until the server closes
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 408 ") {
+			t.Errorf("%s: %v %s", path, err, answer)
+		}
+		_ = conn.Close()
 	}
 }
 

@@ -110,7 +110,11 @@ func (s *Server) Web() http.Handler { return s.web }
 
 // ServeHTTP checks for other sites, and bounds the time of answers.
 func (h *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w = &patient{w, http.NewResponseController(w)}
+	control := http.NewResponseController(w)
+	w = &patient{w, control}
+	if r.ContentLength != 0 { // of a body that no handler reads, too
+		_ = control.SetReadDeadline(time.Now().Add(webTimeout))
+	}
 	header := w.Header()
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
