@@ -44,10 +44,10 @@ func (p *policy) outlook(j simulator.ID) (total, rest time.Duration) {
 }
 
 // rho is a running job's expected finish-time fairness if it goes on running.
-func (p *policy) rho(j simulator.ID) float64 {
+func (p *policy) rho(j simulator.ID, contention float64) float64 {
 	total, rest := p.outlook(j)
 	age := p.s.Now() - p.s.JobSubmit(j)
-	return (age + rest).Seconds() / (total.Seconds() * p.contention(p.s.JobGPUs(j)))
+	return (age + rest).Seconds() / (total.Seconds() * contention)
 }
 
 // contention is the run time of a job on an equal share of the cluster over that on

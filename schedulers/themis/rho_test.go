@@ -22,7 +22,8 @@ type checked struct {
 func (c *checked) Plan(plan *simulator.Plan) {
 	for i := range c.wait {
 		for _, w := range c.wait[i].jobs {
-			if got, want := w.rho(c.s.Now(), c.contention(c.wait[i].gpus)), c.rho(w.id); got != want {
+			if got, want := w.rho(c.s.Now(), c.contention(c.wait[i].gpus)),
+				c.rho(w.id, c.contention(c.s.JobGPUs(w.id))); got != want {
 				c.t.Fatalf("rho of job %d is %v, want %v", w.id, got, want)
 			}
 			c.compared++

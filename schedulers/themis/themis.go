@@ -60,6 +60,7 @@ type policy struct {
 	plan        *simulator.Plan
 	service     rounds.Service
 	leases      []lease // by job
+	width       []int32 // by job, in widths
 	widths      []width
 	running     []simulator.ID
 	wait        []lane
@@ -76,10 +77,12 @@ type lease struct {
 
 // width is the lease length and the instants of offers of all jobs of one width.
 type width struct {
-	gpus    int
-	length  time.Duration // of a lease
-	offers  rounds.Grid
-	running int
+	gpus       int
+	length     time.Duration // of a lease
+	offers     rounds.Grid
+	running    int
+	on         bool    // an offer is made now
+	contention float64 // at an offer
 }
 
 type bid struct {
@@ -101,7 +104,7 @@ func compare(a, b bid) int {
 func (p *policy) Reset(s *simulator.View, plan *simulator.Plan) {
 	p.s, p.plan = s, plan
 	p.service.Reset(s)
-	p.leases, p.index = p.leases[:0], p.index[:0]
+	p.leases, p.width, p.index = p.leases[:0], p.width[:0], p.index[:0]
 	p.widths, p.running = p.widths[:0], p.running[:0]
 	for i := range p.wait {
 		p.wait[i].jobs, p.wait[i].closed = p.wait[i].jobs[:0], false
@@ -109,19 +112,20 @@ func (p *policy) Reset(s *simulator.View, plan *simulator.Plan) {
 }
 
 // widthOf returns the record of a job's width.
-func (p *policy) widthOf(j simulator.ID) *width {
+func (p *policy) widthOf(j simulator.ID) *width { return &p.widths[p.width[j]] }
+
+// findWidth returns the index of the record of a job's width.
+func (p *policy) findWidth(j simulator.ID) int32 {
 	g := p.s.JobGPUs(j)
-	for i := range p.widths {
-		if p.widths[i].gpus == g {
-			return &p.widths[i]
-		}
+	if i := slices.IndexFunc(p.widths, func(w width) bool { return w.gpus == g }); i >= 0 {
+		return int32(i)
 	}
 	length := p.term
 	if p.byService {
 		length = max(p.term/time.Duration(g), min(p.term, shortest))
 	}
 	p.widths = append(p.widths, width{gpus: g, length: length, offers: rounds.NewGrid(p.s, length)})
-	return &p.widths[len(p.widths)-1]
+	return int32(len(p.widths) - 1)
 }
 
 // until is the instant at which a running job's first lease of this spell expires.
@@ -150,8 +154,8 @@ func (p *policy) Report(j simulator.ID) simulator.Seen {
 
 func (p *policy) Admit(j simulator.ID, seen simulator.Seen) {
 	p.service.Admit(j, seen)
-	p.leases, p.index = lanes.Grow(p.leases, j), lanes.Grow(p.index, j)
-	p.leases[j] = lease{}
+	p.leases, p.width, p.index = lanes.Grow(p.leases, j), lanes.Grow(p.width, j), lanes.Grow(p.index, j)
+	p.leases[j], p.width[j] = lease{}, p.findWidth(j)
 	p.plan.AllowSpread(j, p.threshold > 0 && p.s.JobSkew(j) <= p.threshold)
 	if p.s.JobRunning(j) {
 		if seen.LeaseUntil != 0 {
@@ -213,9 +217,13 @@ func (p *policy) Plan(plan *simulator.Plan) {
 func (p *policy) offer(plan *simulator.Plan) {
 	p.bids, p.stop, p.start = p.bids[:0], p.stop[:0], p.start[:0]
 	room := p.s.Room()
+	for i := range p.widths {
+		w := &p.widths[i]
+		w.on, w.contention = w.offers.On(p.s.Now()), p.contention(w.gpus)
+	}
 	for _, j := range p.running {
-		if p.widthOf(j).offers.On(p.s.Now()) && p.until(j) <= p.s.Now() { // its lease is over
-			p.bids = append(p.bids, bid{p.rho(j), j})
+		if w := p.widthOf(j); w.on && p.until(j) <= p.s.Now() { // its lease is over
+			p.bids = append(p.bids, bid{p.rho(j, w.contention), j})
 		} else {
 			room.Keep(j, p.s.JobHeld(j))
 		}
