@@ -86,9 +86,8 @@ type Options struct {
 	Timeout time.Duration
 	// Now is the time; time.Now if nil.
 	Now func() time.Time
-	// Evidence, if set, reports whether the scheduler shows that it has the value of a field, and whether it shows
-	// such values.
-	Evidence func(ctx context.Context, f Field, value any) (has, known bool, err error)
+	// Evidence, if set, reports whether the scheduler shows that it has the value of a field.
+	Evidence func(ctx context.Context, f Field, value any) (bool, error)
 }
 
 // betweenPreemptions is how long settings of preemption stay: their effect shows in evictions, which come in waves.
@@ -548,7 +547,7 @@ func (d *Driver) inForce(ctx context.Context, live Live, sent space.Values) (spa
 			}
 			for path := range m.Before {
 				f := Field{o, path}
-				has, known, err := d.shows(ctx, f, at(u.Object, path))
+				has, err := d.shows(ctx, f, at(u.Object, path))
 				if err != nil {
 					return nil, 0, err
 				}
@@ -557,7 +556,7 @@ func (d *Driver) inForce(ctx context.Context, live Live, sent space.Values) (spa
 				case has:
 				case settle == 0:
 					level = Accepted
-				case known || d.o.Now().Before(m.Time.Add(settle)):
+				case d.o.Now().Before(m.Time.Add(settle)):
 					level = Stored
 					view[o] = view[o].DeepCopy()
 					put(view[o].Object, path, m.Before[path])
@@ -592,10 +591,10 @@ func (d *Driver) inForce(ctx context.Context, live Live, sent space.Values) (spa
 	return values, level, nil
 }
 
-// shows reports whether the scheduler shows that it has a value, and whether it shows such values.
-func (d *Driver) shows(ctx context.Context, f Field, value any) (has, known bool, err error) {
+// shows reports whether the scheduler shows that it has a value.
+func (d *Driver) shows(ctx context.Context, f Field, value any) (bool, error) {
 	if d.o.Evidence == nil {
-		return false, false, nil
+		return false, nil
 	}
 	return d.o.Evidence(ctx, f, value)
 }

@@ -20,25 +20,25 @@ var shown = map[string]struct{ metric, label string }{
 // Metrics returns the Evidence of Options by a scheduler's metrics in Prometheus' text format. GPU is the resource of
 // quotas.
 func Metrics(read func(context.Context) ([]byte, error), gpu string) func(context.Context, Field, any) (
-	has, known bool, err error) {
-	return func(ctx context.Context, f Field, value any) (has, known bool, err error) {
+	bool, error) {
+	return func(ctx context.Context, f Field, value any) (has bool, err error) {
 		path := dotted(f.Path)
 		if isListed(f.Path) {
 			path = path[strings.LastIndex(path, ".")+1:]
 		}
 		by, is := shown[path]
 		if !is {
-			return false, false, nil
+			return false, nil
 		}
 		want := math.Inf(1) // no limit
 		if value != nil {
 			if want, err = strconv.ParseFloat(text(value), 64); err != nil {
-				return false, false, nil // 1k, say
+				return false, nil // 1k, say
 			}
 		}
 		all, err := read(ctx)
 		if err != nil {
-			return false, false, fmt.Errorf("metrics: %w", err)
+			return false, fmt.Errorf("metrics: %w", err)
 		}
 		for line := range strings.Lines(string(all)) {
 			labels, is := strings.CutPrefix(line, by.metric+"{")
@@ -49,10 +49,10 @@ func Metrics(read func(context.Context) ([]byte, error), gpu string) func(contex
 			_, number, _ := strings.Cut(labels, "} ")
 			v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 			if err != nil {
-				return false, false, fmt.Errorf("metrics: %w", err)
+				return false, fmt.Errorf("metrics: %w", err)
 			}
-			return v == want, true, nil
+			return v == want, nil
 		}
-		return false, false, nil
+		return false, nil
 	}
 }

@@ -15,8 +15,57 @@ import (
 
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/schedulers/native"
+	"github.com/autosched/autosched/schedulers/volcano"
+	"github.com/autosched/autosched/schedulers/volcano/conf"
 	"github.com/autosched/autosched/space"
 )
+
+// volcanoConf maps parameters of package schedulers/volcano.
+type volcanoConf struct{}
+
+// Names implements [Mapping].
+func (volcanoConf) Names() []string { return conf.Names() }
+
+// Settings implements [Mapping].
+func (volcanoConf) Settings(values space.Values, objects []map[string]any) ([]Setting, error) {
+	var names []string
+	for _, o := range objects {
+		if name, is := at(o, "/metadata/name").(string); is && at(o, "/kind") == "Queue" && name != rootQueue {
+			names = append(names, name)
+		}
+	}
+	settings, err := conf.Settings(values, names)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", client.ErrRefused, err)
+	}
+	var out []Setting
+	for _, s := range settings {
+		out = append(out, Setting(s))
+	}
+	return out, nil
+}
+
+// Values implements [Mapping].
+func (volcanoConf) Values(tuned []string, settings []Setting, _ []map[string]any) (space.Values, error) {
+	var all []conf.Setting
+	for _, s := range settings {
+		if s.Queue != rootQueue {
+			all = append(all, conf.Setting(s))
+		}
+	}
+	return conf.Values(tuned, all)
+}
+
+// rootQueue is the parent of all queues, which Volcano makes.
+const rootQueue = "root"
+
+// NewVolcano returns the text and the Queues whose settings are parameters of Volcano's model, where Volcano's chart
+// has them.
+func NewVolcano() *Volcano {
+	return &Volcano{Mapping: volcanoConf{}, Form: &conf.Form{}, InText: func(id string) bool {
+		return slices.ContainsFunc(volcano.Domain(), func(p space.Param) bool { return p.ID == id })
+	}}
+}
 
 // Volcano are the text of Volcano's scheduler in a ConfigMap, and its Queues.
 type Volcano struct {
@@ -136,19 +185,16 @@ func (v *Volcano) Values(tuned []string, live Live) (space.Values, error) {
 	return out, err
 }
 
-// actionsID is the parameter of the list of actions.
-const actionsID = "actions"
-
 // Effect implements [Scheduler].
 func (v *Volcano) Effect(f Field, values space.Values, live Live) error {
-	if f.Path != Pointer("spec", "reclaimable") || !values[actionsID].IsZero() {
+	if f.Path != Pointer("spec", "reclaimable") || !values[volcano.ActionsID].IsZero() {
 		return nil
 	}
 	_, have, err := v.text(live)
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(have[actionsID].Text(), "reclaim") {
+	if !strings.Contains(have[volcano.ActionsID].Text(), "reclaim") {
 		return errors.New("the setting has no effect: Volcano's actions have no reclaim")
 	}
 	return nil
@@ -173,7 +219,7 @@ func (v *Volcano) Preempts(c Change) bool {
 		if err != nil {
 			return true
 		}
-		for a := range strings.SplitSeq(values[actionsID].Text(), ",") {
+		for a := range strings.SplitSeq(values[volcano.ActionsID].Text(), ",") {
 			if strings.Contains(a, "preempt") || strings.Contains(a, "reclaim") {
 				of[i] += a + " "
 			}
