@@ -163,6 +163,66 @@ func TestKueueByHand(t *testing.T) {
 	}
 }
 
+// TestKueueFairSharing: of two queues that borrow, each gets one job a cycle, and the last GPU goes to the lesser share
+// for its weight; with preemption the head of the lesser share evicts a borrower.
+func TestKueueFairSharing(t *testing.T) {
+	s, err := schedulers.Find("kueue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := workload.Uniform(1, 8)
+	c.VCs = []workload.VC{{Tenant: "a", Cohort: "c"}, {Tenant: "b", Cohort: "c"}, {Tenant: "own", GPUs: 8, Cohort: "c"}}
+	held := func(gpus int, reclaim string, weights map[string]string, jobs ...workload.Job) map[string]int {
+		c.VCs[2].GPUs = gpus
+		c.Site.Settings = map[string]string{kueue.FairSharing: "true"}
+		for queue, weight := range weights {
+			c.Site.Settings[kueue.Key(queue, kueue.Weight)] = weight
+		}
+		config, err := s.Space.Parse(s.Space.Default(), []string{"preemption.reclaimWithinCohort=" + reclaim})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range jobs {
+			jobs[i].ID, jobs[i].Duration, jobs[i].GPUs = fmt.Sprint(i), time.Hour, workload.GPUs(1)
+		}
+		w, err := workload.New("fair", time.Time{}, jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sim simulator.Sim
+		if err := sim.Start(c, w, s.New(config), simulator.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := sim.RunUntil(t.Context(), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]int{}
+		for id := range sim.Submitted() {
+			out[sim.JobTenantName(id)] += sim.JobHeld(id)
+		}
+		return out
+	}
+	var both, late []workload.Job
+	for i := range 16 {
+		both = append(both, workload.Job{Tenant: string(rune('a' + i/8))})
+		late = append(late, workload.Job{Tenant: string(rune('a' + i/8)), Submit: time.Duration(i/8) * time.Second})
+	}
+	for _, tt := range []struct {
+		gpus    int
+		reclaim string
+		weights map[string]string
+		jobs    []workload.Job
+		a       int
+	}{{7, "Never", map[string]string{"a": "3"}, both, 4}, {7, "Never", map[string]string{"b": "3"}, both, 3},
+		{7, "Never", map[string]string{"a": "0"}, both, 3}, {8, "Never", nil, late, 8}, {8, "Any", nil, late, 4},
+		{8, "Any", map[string]string{"b": "3"}, late, 2}} {
+		got := held(tt.gpus, tt.reclaim, tt.weights, slices.Clone(tt.jobs)...)
+		if got["a"] != tt.a || got["b"] != tt.gpus-tt.a {
+			t.Errorf("%s, weights %v: %v, want %d of a", tt.reclaim, tt.weights, got, tt.a)
+		}
+	}
+}
+
 // BenchmarkKueue is 100,000 jobs of twelve queues with priorities.
 func BenchmarkKueue(b *testing.B) {
 	s, err := schedulers.Find("kueue")
