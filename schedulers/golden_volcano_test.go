@@ -35,7 +35,7 @@ func volcanoRun(t *testing.T, dir, name string) volcanoGolden {
 	parts := strings.Split(name, ".")
 	files := map[string][]byte{}
 	for _, file := range []string{"conf/volcano." + parts[1] + ".conf", "queues/volcano." + parts[2] + ".json"} {
-		text, err := os.ReadFile(filepath.Join(dir, file))
+		text, err := os.ReadFile(testshared.Path(t, "golden", "kubernetes", file))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -93,11 +93,11 @@ var (
 		preset(themisSpace, "longest-leases", "lease_term=3h"),
 		preset(themisSpace, "long-leases", "lease_term=40m"),
 	}
-	// Small jobs on nodes in use leave others empty for wide ones; more jobs let in leave fewer GPUs idle.
+	// More jobs let in leave fewer GPUs idle; small jobs on nodes in use leave others empty for wide ones.
 	volcanoPresets = []Preset{
+		preset(volcanoSpace, "overcommit", "overcommit-factor=3"),
 		preset(volcanoSpace, "pack-overcommit", append(volcanoPack, "overcommit-factor=3")...),
 		preset(volcanoSpace, "pack", volcanoPack...),
-		preset(volcanoSpace, "overcommit", "overcommit-factor=3"),
 	}
 	volcanoPack = []string{"binpack.weight=10", "binpack.resources.gpu=10", "leastrequested.weight=0"}
 )

@@ -2,7 +2,6 @@ package conf_test
 
 import (
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -75,21 +74,20 @@ func TestReadText(t *testing.T) {
 
 // TestRecordedTexts reads the texts of recorded runs.
 func TestRecordedTexts(t *testing.T) {
-	dir := testshared.Path(t, "golden", "kubernetes")
+	read := func(elem ...string) []byte {
+		text, err := os.ReadFile(testshared.Path(t, append([]string{"golden", "kubernetes"}, elem...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
 	for file, want := range map[string]string{
 		"volcano.default.conf": "binpack.weight=1 binpack.resources.gpu=0 leastrequested.weight=1 mostrequested.weight=0",
 		"volcano.pack.conf":    "binpack.weight=10 binpack.resources.gpu=10 leastrequested.weight=0 mostrequested.weight=0",
 		"volcano.spread.conf":  "binpack.weight=0 leastrequested.weight=10 mostrequested.weight=0",
 	} {
-		text, err := os.ReadFile(filepath.Join(dir, "conf", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		queues, err := os.ReadFile(filepath.Join(dir, "queues", "volcano.weights.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		site, err := conf.Read(map[string][]byte{file: text, "queues.json": queues})
+		site, err := conf.Read(map[string][]byte{file: read("conf", file),
+			"queues.json": read("queues", "volcano.weights.json")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,6 +148,21 @@ func TestRead(t *testing.T) {
 	want := volcano.Queue{Name: "a", Weight: 1, Priority: 3, Capability: 16}
 	if !slices.Equal(site.Queues, []volcano.Queue{want}) || site.Cluster.TotalGPUs() != 8 || len(site.Findings) != 2 {
 		t.Errorf("queues %+v, cluster %v, findings %q", site.Queues, site.Cluster, site.Findings)
+	}
+}
+
+// TestWideGangs: a queue is named whose gangs are wider than it deserves beside others.
+func TestWideGangs(t *testing.T) {
+	const text = `{"kind":"Queue","metadata":{"name":"a"}}{"kind":"Queue","metadata":{"name":"b"}}
+		{"kind":"Node","metadata":{"name":"n"},"status":{"allocatable":{"nvidia.com/gpu":"8"}}}
+		{"kind":"PodGroup","metadata":{"name":"g","uid":"u","creationTimestamp":"2026-01-01T00:00:00Z"},
+		"spec":{"queue":"b","minMember":1,"minResources":{"nvidia.com/gpu":"5"}}}`
+	for gpus, want := range map[string]int{"5": 1, "4": 0} {
+		site, err := conf.Read(map[string][]byte{"x.json": []byte(strings.ReplaceAll(text, `"5"`, `"`+gpus+`"`))})
+		if err != nil || len(site.Findings) != want ||
+			want > 0 && !strings.Contains(site.Findings[0], "Queue b: spec.weight: while all queues") {
+			t.Errorf("%s GPUs: %v, findings %q", gpus, err, site.Findings)
+		}
 	}
 }
 

@@ -87,7 +87,28 @@ func Read(files map[string][]byte) (*Site, error) {
 		}
 	}
 	s.Queues = volcano.Queues(&s.Cluster, nil)
+	s.wide()
 	return s, nil
+}
+
+// wide finds the queues with gangs that do not start while all queues ask for more than there is.
+func (s *Site) wide() {
+	widest, weights := map[string]int{}, 0.
+	for _, e := range s.Events {
+		if e.Kind == workload.Submitted {
+			widest[e.Job.Tenant] = max(widest[e.Job.Tenant], e.Job.GPUs.Whole())
+		}
+	}
+	for _, q := range s.Queues {
+		weights += q.Weight
+	}
+	for _, q := range s.Queues {
+		share := float64(s.Cluster.TotalGPUs()) * q.Weight / weights
+		if n := widest[q.Name]; share > 0 && float64(n) > share {
+			s.Findings = append(s.Findings, fmt.Sprintf("Queue %s: spec.weight: while all queues ask for more than there "+
+				"is it deserves %.1f GPUs, and its gangs of up to %d do not start then", q.Name, share, n))
+		}
+	}
 }
 
 // chart is the text of Volcano's chart.
