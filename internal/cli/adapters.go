@@ -17,6 +17,8 @@ import (
 	"github.com/autosched/autosched/adapter/site"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/space"
 )
 
 // RefuseOpen is an error if the service answers anonymous callers: then every account that reaches it sets the
@@ -90,13 +92,22 @@ func LogApplied(log *slog.Logger, more ...any) func(*pb.Configuration, error) {
 	}
 }
 
-// Registration returns how a site under a scheduler is rendered for 'autosched scheduler register'.
+// Registration returns how a site under a scheduler is rendered for 'autosched scheduler register'. The scheduler's own
+// rules are built in.
 func Registration(scheduler string) func(site.Registration) ([]byte, error) {
 	return func(r site.Registration) ([]byte, error) {
+		s, err := schedulers.Find(scheduler)
+		if err != nil {
+			return nil, err
+		}
+		own := s.Space.Rules()
+		rules := slices.DeleteFunc(convert.Constraints(r.Parameters.Space()), func(c *pb.DependencyConstraint) bool {
+			return slices.ContainsFunc(own, func(r space.Rule) bool { return r.ID == c.GetConstraintId() })
+		})
 		return protojson.MarshalOptions{Multiline: true, Indent: "  "}.Marshal(&pb.Scheduler{
 			Name: "schedulers/" + r.ID,
 			Spec: &pb.SchedulerSpec{SchedulerType: scheduler, Mode: pb.SchedulerSpec_RECOMMEND,
-				Cluster: convert.ClusterToProto(r.Cluster),
+				Cluster: convert.ClusterToProto(r.Cluster), Constraints: rules,
 				Parameters: slices.DeleteFunc(convert.Parameters(r.Parameters), func(p *pb.ParameterSpec) bool {
 					return !slices.Contains(r.Tuned, p.GetParameterId())
 				})},

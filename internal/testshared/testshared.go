@@ -74,8 +74,8 @@ func Full(t testing.TB) {
 	}
 }
 
-// Root returns the repository's root: the nearest directory with a go.mod, from the
-// test's own upwards.
+// Root returns the repository's root: the nearest directory with the go.mod of its main
+// module, from the test's own upwards.
 func Root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -83,7 +83,8 @@ func Root(t testing.TB) string {
 		t.Fatal(err)
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(text), "module github.com/autosched/autosched\n") {
 			return dir
 		}
 		up := filepath.Dir(dir)
