@@ -470,6 +470,9 @@ func (d *Driver) goBack(ctx context.Context, changes []Change, before Live, beca
 	var undo []Change
 	var kept []string
 	for _, c := range changes {
+		if live[c.Object] == nil {
+			continue // deleted meanwhile
+		}
 		switch now := at(live[c.Object].Object, c.Path); {
 		case same(now, c.Old):
 		case same(now, c.New):

@@ -311,6 +311,25 @@ func TestRefused(t *testing.T) {
 	f.apply(d, back, "")
 }
 
+// TestDeleted: a queue that goes away during an apply takes the others' changes back.
+func TestDeleted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "a.queueingStrategy", "b.queueingStrategy")
+	d := f.open()
+	f.s.fault = func(n int, after bool) error {
+		if n == 1 && after {
+			delete(f.s.objects, pathOf(f.s.get1("b")))
+		}
+		return nil
+	}
+	c := config(t, 1, "a.queueingStrategy=StrictFIFO", "b.queueingStrategy=StrictFIFO")
+	if ack := f.apply(d, c, "the values before are back"); ack.GetState() != pb.Acknowledgement_FAILED {
+		t.Error(ack)
+	}
+	f.has("a", strategy, "BestEffortFIFO")
+	f.apply(d, c, "b: there is no such queue")
+}
+
 // TestEffects: a setting that does nothing in this installation is named at the start.
 func TestEffects(t *testing.T) {
 	t.Parallel()
