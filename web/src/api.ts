@@ -110,18 +110,12 @@ export interface Configuration {
     fidelity?: string;
     roundName?: string;
     trialName?: string;
-    energy?: EnergyUse;
-    incumbentEnergy?: EnergyUse;
   };
   acknowledgement?: { state?: string; error?: string; appliedTime?: Time };
   incident?: Incident;
   review?: { approved?: boolean; actor?: string; reason?: string; createTime?: Time };
   reportedMetrics?: ReportedMetric[];
   nativeText?: string;
-}
-
-export interface EnergyUse {
-  [k: string]: number | undefined;
 }
 
 export interface Candidate {

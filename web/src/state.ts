@@ -118,26 +118,32 @@ export function useLoaded<T>(key: string, load: () => Promise<T>, every = period
 }
 
 // useWatch calls f when the service offers a scheduler another configuration, pauses or resumes it. The browser connects
-// again by itself where the connection ended, and a timer where the service refused it.
+// again by itself where the connection ended, and a timer where the service refused it. A hidden page watches nothing:
+// browsers have few connections to a host.
 export function useWatch(scheduler: string, f: () => void) {
   const latest = useRef(f);
   latest.current = f;
   useEffect(() => {
     if (!scheduler) return;
-    let source: EventSource, timer = 0;
+    let source: EventSource | undefined, timer = 0;
     const tell = () => latest.current();
     const open = () => {
+      clearTimeout(timer);
+      source?.close();
+      if (document.hidden) return;
       source = new EventSource(path(scheduler) + "/configurations:watch");
       for (const event of ["configuration", "paused", "resumed"]) source.addEventListener(event, tell);
       source.onerror = () => {
         tell();
-        if (source.readyState === EventSource.CLOSED) timer = window.setTimeout(open, period);
+        if (source?.readyState === EventSource.CLOSED) timer = window.setTimeout(open, period);
       };
     };
     open();
+    document.addEventListener("visibilitychange", open);
     return () => {
+      document.removeEventListener("visibilitychange", open);
       clearTimeout(timer);
-      source.close();
+      source?.close();
     };
   }, [scheduler]);
 }
