@@ -130,10 +130,11 @@ func Saved(gain float64) float64 { return 1 - math.Exp(-gain) }
 // stretches of five days, each three times with submissions moved by up to ten minutes, on the cluster and on one of
 // 1.3 times the nodes, the one with the largest mean gain is adopted if that is more than 1 %, more than the standard
 // error of the gain on the cluster as it is over the stretches and, unless all replays there gain, more than twice the
-// standard deviation of a single one's as moved submissions cause it, and if it keeps the constraints and breaks no
-// guard. With less than ten days of history it has to be more than 2 %; with less than five the configuration in force
-// is kept. Of candidates that gain the same but for noise, the one that changes the fewest parameters is taken. A
-// configuration in force that breaks a constraint is replaced by the best that keeps all.
+// standard deviation of a single one's as moved submissions cause it, and if it keeps the constraints, breaks no guard
+// and gains with two weeks before each stretch, too. With less than ten days of history it has to be more than 2 %;
+// with less than five the configuration in force is kept. Of candidates that gain the same but for noise, the one that
+// changes the fewest parameters is taken. A configuration in force that breaks a constraint is replaced by the best
+// that keeps all.
 func Ask(ctx context.Context, q Question) (Answer, error) {
 	out := Answer{Config: q.Incumbent}
 	first, all := q.History.first(), q.History.stretches()
