@@ -47,6 +47,10 @@ help: ## Show this list.
 build: ## Build bin/autosched.
 	$(GO) build -trimpath -o bin/autosched ./cmd/autosched
 
+.PHONY: kube
+kube: ## Build bin/autosched-kube, the adapter of Kueue and Volcano.
+	$(GO) -C adapter/kubernetes build -trimpath -o $(CURDIR)/bin/autosched-kube ./cmd/autosched-kube
+
 .PHONY: lab
 lab: ## Build bin/autosched-lab, which runs experiments.
 	$(GO) build -trimpath -o bin/autosched-lab ./lab/cmd/autosched-lab
