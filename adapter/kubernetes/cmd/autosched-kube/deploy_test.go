@@ -82,9 +82,7 @@ func TestDeploy(t *testing.T) {
 	all := manifests(t, "autosched-kube.yaml", "autosched-kube-reader.yaml", "autosched-kube-tuner.yaml")
 	for _, s := range cluster.Schedulers {
 		rights := append(s.Reads(), cluster.Holds("autosched")...)
-		if s.Name == "kueue" {
-			rights = append(rights, s.Writes([]string{"tenant-0", "tenant-1", "tenant-2"})...)
-		}
+		rights = append(rights, s.Writes([]string{"tenant-0", "tenant-1", "tenant-2"})...)
 		for _, r := range rights {
 			if !granted(all, r) {
 				t.Errorf("the manifests do not give %v", r)

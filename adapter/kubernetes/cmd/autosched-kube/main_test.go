@@ -1,13 +1,32 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 func TestMain(m *testing.M) { clitest.Main(m, newRoot) }
+
+// TestReference: docs/reference/autosched-kube.md has every command with its flags.
+func TestReference(t *testing.T) {
+	path := filepath.Join(testshared.Root(t), "docs", "reference", "autosched-kube.md")
+	want := clitest.Reference(newRoot(), "# Commands of autosched-kube\n\nGenerated from the program by `go -C "+
+		"adapter/kubernetes test ./cmd/autosched-kube -run TestReference -update`: edit the\nhelp texts. "+
+		"[kubernetes.md](../kubernetes.md) is the guide.\n")
+	if *clitest.Update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("%v: %s is out of date: run the test with -update", err, path)
+	}
+}
 
 func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{

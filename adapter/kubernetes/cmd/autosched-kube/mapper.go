@@ -12,12 +12,19 @@ import (
 	"github.com/autosched/autosched/adapter/kubernetes/events"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload/kueue"
+	"github.com/autosched/autosched/workload/volcano"
 )
 
 // mappers derive events from the objects of the schedulers, and appliers configure them.
 var (
-	mappers  = map[string]func() events.Mapper{"kueue": func() events.Mapper { return &kueue.Mapper{} }}
-	appliers = map[string]func() apply.Scheduler{"kueue": func() apply.Scheduler { return apply.NewKueue("") }}
+	mappers = map[string]func() events.Mapper{
+		"kueue":   func() events.Mapper { return &kueue.Mapper{} },
+		"volcano": func() events.Mapper { return &volcano.Mapper{} },
+	}
+	appliers = map[string]func() apply.Scheduler{
+		"kueue":   func() apply.Scheduler { return apply.NewKueue("") },
+		"volcano": func() apply.Scheduler { return apply.NewVolcano() },
+	}
 )
 
 // settings are the settings of a scheduler's objects.
@@ -37,16 +44,20 @@ func (s *settings) inForce(ctx context.Context) (space.Values, error) {
 			return nil, err
 		}
 		o.Resource.Version = version
-		list, err := s.objects.Resource(o.Resource).Namespace(o.Namespace).List(ctx, metav1.ListOptions{})
+		of := s.objects.Resource(o.Resource).Namespace(o.Namespace)
+		if o.Name != "" {
+			if live[o], err = of.Get(ctx, o.Name, metav1.GetOptions{}); err != nil {
+				return nil, fmt.Errorf("%v: %w", o, err)
+			}
+			continue
+		}
+		list, err := of.List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("%v: %w", o.Resource.GroupResource(), err)
 		}
 		for i := range list.Items {
-			if name := list.Items[i].GetName(); o.Name == "" || o.Name == name {
-				one := o
-				one.Name = name
-				live[one] = &list.Items[i]
-			}
+			o.Name = list.Items[i].GetName()
+			live[o] = &list.Items[i]
 		}
 	}
 	return s.scheduler.Values(s.tuned, live)

@@ -74,8 +74,17 @@ func (s *service) count(kinds ...workload.EventKind) (n int) {
 // TestLiveRun: the events of jobs on a real Kueue are as recorded, over a restart of the adapter and one of
 // the API server, and the probes and metrics say what it does.
 func TestLiveRun(t *testing.T) {
-	r := rig.Start(t, rig.Options{Kueue: true})
-	queues, err := os.ReadFile(testshared.Path(t, "golden", "kubernetes", "queues", "kueue.preempt.json"))
+	observed(t, "kueue", "kueue.preempt.json", rig.Options{Kueue: true})
+}
+
+// TestLiveVolcano is TestLiveRun with Volcano.
+func TestLiveVolcano(t *testing.T) {
+	observed(t, "volcano", "volcano.equal.json", rig.Options{Volcano: true})
+}
+
+func observed(t *testing.T, scheduler, name string, o rig.Options) {
+	r := rig.Start(t, o)
+	queues, err := os.ReadFile(testshared.Path(t, "golden", "kubernetes", "queues", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +106,7 @@ func TestLiveRun(t *testing.T) {
 		var log clitest.LockedBuffer
 		ended := make(chan int)
 		go func() {
-			ended <- cli.Run(ctx, newRoot(), []string{"run", "--scheduler", "kueue", "--id", "prod", "--server",
+			ended <- cli.Run(ctx, newRoot(), []string{"run", "--scheduler", scheduler, "--id", "prod", "--server",
 				l.Addr().String(), "--kubeconfig", r.Kubeconfig("admin"), "--lease-namespace", "default", "--operations",
 				"127.0.0.1:0"}, io.Discard, &log)
 		}()
@@ -138,7 +147,7 @@ func TestLiveRun(t *testing.T) {
 	var rows []rig.Row
 	var running sync.WaitGroup
 	running.Go(func() {
-		rows, err = rig.Driver{Client: r.Client("admin"), Kueue: true}.Run(t.Context(), jobs)
+		rows, err = rig.Driver{Client: r.Client("admin"), Kueue: o.Kueue}.Run(t.Context(), jobs)
 	})
 	await(t, "a start", func() bool { return s.count(workload.Started) > 0 })
 	stop()
