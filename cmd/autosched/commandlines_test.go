@@ -71,13 +71,17 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 			}
 		}
 	})
-	lab, err := filepath.Glob(filepath.Join(testshared.Root(t), "lab", "cmd", "*", "*.go"))
-	if err != nil || len(lab) == 0 {
-		t.Fatal(err, lab)
+	var others []string
+	for _, dir := range []string{"lab/cmd/*", "adapter/kubernetes/cmd/*", "adapter/kubernetes/rig/cmd/*"} {
+		files, err := filepath.Glob(filepath.Join(testshared.Root(t), dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(dir, err)
+		}
+		others = append(others, files...)
 	}
-	for _, path := range lab {
+	for _, path := range others {
 		known := flags
-		if filepath.Base(filepath.Dir(path)) != "autosched-lab" {
+		if strings.Contains(path, "/lab/cmd/") && filepath.Base(filepath.Dir(path)) != "autosched-lab" {
 			known = ofNotes
 		}
 		text, err := os.ReadFile(path)

@@ -210,18 +210,19 @@ func patch(ctx context.Context, args []string) error {
 		return errors.New("rig patch KIND NAME --type=json -p PATCH [--dry-run=server]")
 	}
 	fs := flag.NewFlagSet("patch", flag.ContinueOnError)
-	kind := fs.String("type", "json", "type of the patch: json")
-	text := fs.String("p", "", "the patch")
-	dry := fs.String("dry-run", "none", "none, or server: the server checks and keeps nothing")
+	var kind, text, dry string
+	fs.StringVar(&kind, "type", "json", "type of the patch: json")
+	fs.StringVar(&text, "p", "", "the patch")
+	fs.StringVar(&dry, "dry-run", "none", "none, or server: the server checks and keeps nothing")
 	if err := fs.Parse(args[2:]); err != nil {
 		return err
 	}
-	if *kind != "json" || *dry != "none" && *dry != "server" {
-		return fmt.Errorf("--type=%s --dry-run=%s: json, and none or server", *kind, *dry)
+	if kind != "json" || dry != "none" && dry != "server" {
+		return fmt.Errorf("--type=%s --dry-run=%s: json, and none or server", kind, dry)
 	}
 	config, err := cluster.Config("", "")
 	if err != nil {
 		return err
 	}
-	return rig.Patch(ctx, config, args[0], args[1], []byte(*text), *dry == "server")
+	return rig.Patch(ctx, config, args[0], args[1], []byte(text), dry == "server")
 }
