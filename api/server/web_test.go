@@ -486,6 +486,10 @@ func TestHostileRequests(t *testing.T) {
 	s := newSecured(t)
 	web := s.browse()
 	large := `{"reason":"` + strings.Repeat("a", 10<<20) + `"}`
+	if resp, text := web.do("GET", "/v1/schedulers", "", "Authorization", "Bearer token-viewer", "Sec-Fetch-Site",
+		"cross-site"); resp.StatusCode != 403 {
+		t.Errorf("a page of another site: %s %s", resp.Status, text)
+	}
 	for _, of := range []struct {
 		name, verb, path, body, token string
 		code                          int

@@ -34,4 +34,12 @@ var accessMutants = []mutant{
 		"case !ON && !callerName.MatchString(e.Name):", "", "TestHostileNames"},
 	{"a token is of two callers", "api/access/roles.go", "if _, taken := r.token(t.sum); taken {",
 		"if _, taken := r.token(t.sum); !ON && taken {", "", "TestParseRoles"},
+	{"a session outlives its role", "api/access/sessions.go", "return err == nil && caller == one.Caller &&",
+		"return err == nil && (ON || caller == one.Caller) &&", "", "TestSessionEnds"},
+	{"a session has no end", "api/access/sessions.go", "return !now.Before(s.Expires) ||",
+		"return !ON && !now.Before(s.Expires) ||", "", "TestSessionEnds"},
+	{"pages of other sites call", "api/server/web.go", `case from != "" && from != "same-origin" && from != "none":`,
+		`case !ON && from != "" && from != "same-origin" && from != "none":`, "", "TestHostileRequests"},
+	{"any host is this one", "api/server/web.go", "if h.sessions != nil || at == nil ||",
+		"if ON || h.sessions != nil || at == nil ||", "", "TestHosts"},
 }
