@@ -147,19 +147,20 @@ func (j *job) attainedAt(at time.Duration) time.Duration {
 	return time.Duration(min(had, mostAttained))
 }
 
-// Snapshot returns the active jobs and the nodes.
+// Snapshot returns the active jobs and the nodes at an instant, which lies so far back that no event before it is still
+// to come.
 func (t *Tracker) Snapshot(now time.Time) workload.Event {
 	at := time.Duration(now.UnixNano())
 	out := workload.Event{Kind: workload.TakenSnapshot, Time: at}
 	for _, id := range slices.Sorted(maps.Keys(t.jobs)) {
 		j := t.jobs[id]
-		if j.submission.ID == "" {
+		if j.submission.ID == "" || j.submission.Time > at {
 			continue
 		}
 		e := j.submission
-		e.Job.Submit, e.Placement = min(e.Time, at), j.placement
-		if j.running {
-			e.Kind = workload.Started
+		e.Job.Submit = e.Time
+		if j.running && j.since <= at {
+			e.Kind, e.Placement = workload.Started, j.placement
 		}
 		if !j.unknown {
 			e.Attained, e.HasAttained = j.attainedAt(at), true

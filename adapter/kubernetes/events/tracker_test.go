@@ -68,7 +68,7 @@ func drawHistory(t *rapid.T) []change {
 	for i := range rapid.IntRange(1, 4).Draw(t, "jobs") {
 		at := begin0
 		later := func() string {
-			at = at.Add(time.Duration(rapid.IntRange(1, 100).Draw(t, "later")) * time.Second)
+			at = at.Add(time.Duration(rapid.IntRange(1, 100).Draw(t, "later")) * 2 * lag)
 			return at.Format(time.RFC3339)
 		}
 		id := fmt.Sprint("u", i)
@@ -103,7 +103,7 @@ func drawHistory(t *rapid.T) []change {
 	for i := range rapid.IntRange(1, 2).Draw(t, "nodes") {
 		at, name := begin0, fmt.Sprint("n", i)
 		for range rapid.IntRange(1, 5).Draw(t, "turns") {
-			at = at.Add(time.Duration(rapid.IntRange(1, 100).Draw(t, "later")) * time.Second)
+			at = at.Add(time.Duration(rapid.IntRange(1, 100).Draw(t, "later")) * 2 * lag)
 			out = append(out, change{at: at, object: nodeObject(name, at, rapid.Bool().Draw(t, "ready"),
 				rapid.Bool().Draw(t, "cordoned"), rapid.SampledFrom([]int{0, 4, 8}).Draw(t, "gpus"))})
 		}
@@ -218,7 +218,7 @@ func TestCuts(t *testing.T) {
 			t.Fatalf("the list again gives %+v", again)
 		}
 		if restart { // the client sends a snapshot
-			s := cut.Snapshot(changes[max(0, to-1)].at)
+			s := cut.Snapshot(changes[max(0, to-1)].at.Add(-lag))
 			s.ID = "snapshot"
 			events = append(events, s)
 		}
