@@ -94,7 +94,7 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 	}
 	// Of other programs.
 	for _, name := range []string{"fuzz", "version", "no-install-recommends", "parsable2", "parsable", "uid", "mem", "gres",
-		"chdir", "query-gpu", "exclusive", "no-build-isolation"} {
+		"chdir", "query-gpu", "exclusive", "no-build-isolation", "from-file"} {
 		flags[name] = true
 	}
 	calls := regexp.MustCompile(`(?m)^    (?:curl|python3|make|docker|kubectl|systemctl|useradd) (?:.*\\\n)*.*$`)
