@@ -246,7 +246,8 @@ func (v *snapshot) basis() rollout.Basis {
 
 // at is the view of a round or a look at an instant on a scheduler's history.
 func (v *snapshot) at(ledger *workload.Ledger, at time.Duration) round.Snapshot {
-	return round.Snapshot{State: ledger.State(at), Ledger: ledger, Zero: v.Zero, Simulator: v.Simulation.options()}
+	return round.Snapshot{State: ledger.State(at), Ledger: ledger, Zero: v.Zero, Simulator: v.Simulation.options(),
+		Scattered: round.Scattered(v.Type)}
 }
 
 // settings returns the settings of the scheduler's rounds.

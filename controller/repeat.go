@@ -97,7 +97,7 @@ func restoreInput(ctx context.Context, log RoundLog, s *Saved, r *RoundRecord) (
 		return in, nil, fmt.Errorf("controller: events until round %d: %w", r.Sequence, err)
 	}
 	in.Snapshot = round.Snapshot{State: ledger.State(x.At), Ledger: ledger, Zero: x.Zero,
-		Simulator: x.Simulation.options()}
+		Simulator: x.Simulation.options(), Scattered: round.Scattered(x.Type)}
 	if err := measure(&in.Snapshot, x.Tariff); err != nil {
 		return in, nil, fmt.Errorf("controller: round %d: %w", r.Sequence, err)
 	}

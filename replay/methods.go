@@ -52,7 +52,7 @@ type RoundInput struct {
 // Input returns the input of round n, decided at the instant at.
 func (e *Evaluation) Input(live *Cluster, n int, at time.Duration, incumbent space.Config) *RoundInput {
 	now := round.Snapshot{State: live.ledger.State(at), Ledger: live.ledger, Zero: e.Options.Trace.Zero(),
-		Simulator: e.Options.Simulate}
+		Simulator: e.Options.Simulate, Scattered: round.Scattered(e.Options.Scheduler.Name)}
 	return &RoundInput{Snapshot: now, Round: n, Incumbent: incumbent, Seed: round.Seed(e.Options.Seed, n), live: live}
 }
 

@@ -219,7 +219,7 @@ func (c *comparison) verdict(ctx context.Context, p *Prediction) (Verdict, error
 
 // delay is Mark.Delay as observed since an instant.
 func (s *Snapshot) delay(since time.Duration) float64 {
-	did := s.Simulator.Work(s.Ledger.Spells(since, s.State.At), since, s.State.At)
+	did := s.Simulator.Work(s.Ledger.Spells(since, s.State.At), since, s.State.At, s.Scattered)
 	sum := time.Duration(0)
 	add := func(j *workload.Job, until time.Duration) {
 		if s.State.Cluster.Fits(j) {

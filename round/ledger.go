@@ -8,6 +8,7 @@ import (
 
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/generation/durations"
+	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
@@ -31,8 +32,20 @@ type Snapshot struct {
 	Zero time.Time
 	// Simulator says how the scheduler is simulated.
 	Simulator simulator.Options
+	// Scattered is of a scheduler whose policy is a simulator.Scattered.
+	Scattered bool
 	// Turn runs each simulation.
 	Turn Turn
+}
+
+// Scattered reports whether the policy of schedulers of a type is a simulator.Scattered.
+func Scattered(schedulerType string) bool {
+	s, err := schedulers.Find(schedulerType)
+	if err != nil {
+		return false
+	}
+	_, ok := s.New(s.Space.Default()).(simulator.Scattered)
+	return ok
 }
 
 // Past is the jobs that ended until an instant, as far as a ledger goes back.
@@ -165,7 +178,7 @@ func (s *Snapshot) Since(ctx context.Context, at time.Duration, n int, seed uint
 	records, work := s.records(), s.work()
 	known := index(records)
 	past := generation.Past{Active: known.active(then), Ran: make([]time.Duration, len(then.Jobs))}
-	did := s.Simulator.Work(s.Ledger.Spells(then.At, s.State.At), then.At, s.State.At)
+	did := s.Simulator.Work(s.Ledger.Spells(then.At, s.State.At), then.At, s.State.At, s.Scattered)
 	for i := range then.Jobs {
 		a := &then.Jobs[i]
 		past.Ran[i] = work(a.RunTime, a.Starts-a.LostStarts, &a.Job)

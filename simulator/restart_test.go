@@ -45,7 +45,7 @@ func TestJobRestartsByState(t *testing.T) {
 			t.Errorf("%d GiB: %v, want %v", gib, got, want)
 		}
 		spell := workload.Spell{Job: job, To: time.Minute, Held: 1, Resumed: true}
-		work := (&Options{Models: spec.Models()}).Work([]workload.Spell{spell}, 0, time.Hour)
+		work := (&Options{Models: spec.Models()}).Work([]workload.Spell{spell}, 0, time.Hour, false)
 		if got := work[""]; got != time.Minute-want {
 			t.Errorf("%d GiB: %v of work in a minute", gib, got)
 		}

@@ -8,8 +8,9 @@ import (
 )
 
 // Work is the progress that jobs made between two instants in the spells observed, less what preemptions
-// lost, by id: time on the requested GPUs, consolidated and alone. The speed of each spell is the models'.
-func (o *Options) Work(spells []workload.Spell, from, to time.Duration) map[string]time.Duration {
+// lost, by id: time on the requested GPUs, consolidated and alone. The speed of each spell is the models'; spreading
+// slows no job of a Scattered policy.
+func (o *Options) Work(spells []workload.Spell, from, to time.Duration, scattered bool) map[string]time.Duration {
 	m := o.Models
 	if m == nil {
 		m = defaultModels
@@ -58,7 +59,7 @@ func (o *Options) Work(spells []workload.Spell, from, to time.Duration) map[stri
 			progress -= (1 - s.speed) * max(0, min(s.to, end)-max(s.from, begin)).Seconds()
 		}
 		class := classes.draw(x.Model, x.Key)
-		if d := m.Classes[class].Slowdown; x.Spread && d > 1 {
+		if d := m.Classes[class].Slowdown; x.Spread && !scattered && d > 1 {
 			progress /= d
 		}
 		if asked := x.GPUs.Whole(); x.Held != asked {

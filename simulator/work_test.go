@@ -23,17 +23,21 @@ func TestWorkOfSpells(t *testing.T) {
 	for _, x := range []struct {
 		from, to float64
 		peer     Peer
+		even     bool // scattered
 		want     map[string]float64
 	}{
-		{0, 200, Peer{}, map[string]float64{"host": 60 + .75*40, "guest": .5 * 40, "late": 20, "spread": 50,
+		{0, 200, Peer{}, false, map[string]float64{"host": 60 + .75*40, "guest": .5 * 40, "late": 20, "spread": 50,
 			"resumed": 35, "resized": 10 + 2*10}},
-		{60, 90, Peer{}, map[string]float64{"host": 10 + .75*20, "guest": .5 * 20, "late": 0, "spread": 15}},
-		{0, 20, Peer{NoRestartCost: true}, map[string]float64{"host": 20, "spread": 10, "resumed": 15,
+		{60, 90, Peer{}, false, map[string]float64{"host": 10 + .75*20, "guest": .5 * 20, "late": 0, "spread": 15}},
+		{0, 20, Peer{NoRestartCost: true}, false, map[string]float64{"host": 20, "spread": 10, "resumed": 15,
 			"resized": 10 + 2*10}},
-		{0, 20, Peer{RestartAsWork: true}, map[string]float64{"host": 20, "spread": 10, "resumed": 15, "resized": 10}},
+		{0, 20, Peer{NoRestartCost: true}, true, map[string]float64{"host": 20, "spread": 20, "resumed": 15,
+			"resized": 10 + 2*10}},
+		{0, 20, Peer{RestartAsWork: true}, false, map[string]float64{"host": 20, "spread": 10, "resumed": 15,
+			"resized": 10}},
 	} {
 		o := Options{Models: m, Peer: x.peer}
-		got := o.Work(spells, s(x.from), s(x.to))
+		got := o.Work(spells, s(x.from), s(x.to), x.even)
 		for _, one := range spells {
 			if got[one.ID] != s(x.want[one.ID]) {
 				t.Errorf("from %v to %v s, %+v: %s did %v, want %v s", x.from, x.to, x.peer, one.ID,
