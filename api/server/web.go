@@ -295,13 +295,10 @@ func (h *web) signIn(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Token string `json:"token"`
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(webTimeout))
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxSignIn)).Decode(&body); err != nil || body.Token == "" {
 		rest.Error(w, 0, rpc.Status(convert.Invalid("token", "is required, as in {\"token\":\"...\"}")))
 		return
 	}
-	_ = control.SetReadDeadline(time.Time{})
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
 	id, session, wait, err := h.sessions.SignIn(body.Token, from.Addr())
 	switch {

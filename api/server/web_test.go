@@ -565,3 +565,28 @@ func FuzzCallers(f *testing.F) {
 		}
 	})
 }
+
+// deadlines records the last time that is set for a body.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	read time.Time
+}
+
+// SetReadDeadline implements the method of [http.ResponseController].
+func (d *deadlines) SetReadDeadline(t time.Time) error {
+	d.read = t
+	return nil
+}
+
+// TestSignInBodyEnds: the server reads the rest of a body after the answer, which must not wait for a client forever.
+func TestSignInBodyEnds(t *testing.T) {
+	s := newSecured(t)
+	for _, token := range []string{"guess", "token-viewer"} {
+		r := httptest.NewRequest("POST", "/session", strings.NewReader(fmt.Sprintf(`{"token":%q} more`, token)))
+		r.Header.Set("Content-Type", "application/json")
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		if s.server.Web().ServeHTTP(w, r); w.read.IsZero() {
+			t.Errorf("%s: %d, and the rest of the body may take any time", token, w.Code)
+		}
+	}
+}
