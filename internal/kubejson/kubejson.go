@@ -211,7 +211,7 @@ func (v Value) Quantity() *big.Rat {
 		unit, ok = suffixes[suffix]
 	}
 	q := new(big.Rat)
-	if ok && len(digits) <= 40 && !strings.ContainsAny(digits, "/_xX") {
+	if ok && len(digits) <= 40 && !strings.ContainsAny(digits, "/_xXpP") {
 		if i := strings.IndexAny(digits, "eE"); i < 0 || len(digits)-i <= 4 {
 			if _, ok = q.SetString(digits); ok {
 				return q.Mul(q, unit)

@@ -57,7 +57,7 @@ func TestQuantity(t *testing.T) {
 			t.Errorf("%s: %g, %v", text, got, of.Err())
 		}
 	}
-	for _, bad := range []any{"", "x", "1x", "1kk", "1e99999999", "1/2", "0x10", true, []any{}} {
+	for _, bad := range []any{"", "x", "1x", "1kk", "1e99999999", "1/2", "0x10", "1p3", "1P-9999999", true, []any{}} {
 		if of := Of(map[string]any{"q": bad}); of.Get("q").Float() != 0 || of.Err() == nil {
 			t.Errorf("%v is a quantity", bad)
 		}
