@@ -18,8 +18,8 @@ import (
 // An object keeps the last transition of each condition: a list does not have the earlier stays of a job that was
 // evicted, which a watch saw.
 type Mapper struct {
-	queues  map[string]string                      // ClusterQueues by namespace/LocalQueue
-	waiting map[string]map[string]*kubejson.Object // Workloads by namespace/LocalQueue and UID, until that is known
+	queues  map[string]string           // ClusterQueues by namespace/LocalQueue
+	waiting map[string]*kubejson.Object // Workloads by UID, until their LocalQueues are known
 }
 
 // Put takes an object as kubectl prints it, in place of an earlier one, and returns the events so far of the jobs that
@@ -30,21 +30,19 @@ func (m *Mapper) Put(o map[string]any) ([]workload.Event, error) { return m.Take
 // Take is Put of an object that was read.
 func (m *Mapper) Take(o *kubejson.Object) ([]workload.Event, error) {
 	if m.queues == nil {
-		m.queues, m.waiting = map[string]string{}, map[string]map[string]*kubejson.Object{}
+		m.queues = map[string]string{}
 	}
 	switch o.Kind() {
 	case "LocalQueue":
 		key := o.Namespace() + "/" + o.Name()
 		m.queues[key] = o.Get("spec", "clusterQueue").Text()
 		var out []workload.Event
-		for _, w := range m.waiting[key] {
-			events, err := m.events(w)
-			if err != nil {
-				return nil, err
+		for _, w := range m.waiting {
+			if queueOf(w) == key {
+				events, _ := m.events(w) // without errors, as it waits
+				out = append(out, events...)
 			}
-			out = append(out, events...)
 		}
-		delete(m.waiting, key)
 		slices.SortFunc(out, compare)
 		return out, o.Err()
 	case "Workload":
@@ -61,7 +59,7 @@ func (m *Mapper) Delete(o map[string]any, at time.Time) []workload.Event {
 		return nil
 	}
 	events, err := m.events(x)
-	delete(m.waiting[queueOf(x)], x.UID())
+	delete(m.waiting, x.UID())
 	if err != nil || len(events) == 0 || events[len(events)-1].Kind == workload.Finished {
 		return events
 	}
@@ -75,13 +73,7 @@ func (m *Mapper) Delete(o map[string]any, at time.Time) []workload.Event {
 }
 
 // Waiting is the number of Workloads whose LocalQueue is not known.
-func (m *Mapper) Waiting() int {
-	n := 0
-	for _, of := range m.waiting {
-		n += len(of)
-	}
-	return n
-}
+func (m *Mapper) Waiting() int { return len(m.waiting) }
 
 func compare(a, b workload.Event) int {
 	return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
@@ -94,22 +86,12 @@ func queueOf(o *kubejson.Object) string {
 
 // events derives the events of a Workload, none while its tenant is not known.
 func (m *Mapper) events(o *kubejson.Object) ([]workload.Event, error) {
+	delete(m.waiting, o.UID())
 	job, err := Job(o)
 	if err != nil || job.GPUs == 0 {
 		return nil, err
 	}
-	queue := queueOf(o)
-	job.Tenant = cmp.Or(m.queues[queue], o.Get("status", "admission", "clusterQueue").Text())
-	if job.Tenant == "" {
-		if m.waiting[queue] == nil {
-			m.waiting[queue] = map[string]*kubejson.Object{}
-		}
-		m.waiting[queue][o.UID()] = o
-		return nil, nil
-	}
-	if of := m.waiting[queue]; of != nil {
-		delete(of, o.UID())
-	}
+	job.Tenant = cmp.Or(m.queues[queueOf(o)], o.Get("status", "admission", "clusterQueue").Text())
 	created, ok := o.Get("metadata", "creationTimestamp").Time()
 	if !ok {
 		return nil, fmt.Errorf("%s: metadata.creationTimestamp: is not there", o)
@@ -150,8 +132,18 @@ func (m *Mapper) events(o *kubejson.Object) ([]workload.Event, error) {
 	}
 	add(workload.Preempted, "Evicted")
 	add(workload.Finished, "Finished")
+	switch {
+	case o.Err() != nil:
+		return nil, o.Err()
+	case job.Tenant == "":
+		if m.waiting == nil {
+			m.waiting = map[string]*kubejson.Object{}
+		}
+		m.waiting[o.UID()] = o
+		return nil, nil
+	}
 	slices.SortFunc(out, compare)
-	return out, o.Err()
+	return out, nil
 }
 
 // evictions is how often a Workload had been evicted before it was admitted last.
@@ -178,9 +170,11 @@ func event(o *kubejson.Object, kind workload.EventKind, at time.Duration) worklo
 // status is how a Workload finished.
 func status(reason, message string) workload.Status {
 	switch {
+	case reason == "Succeeded":
+		return workload.Completed
 	case reason == "Failed" || strings.Contains(strings.ToLower(message), "fail"):
 		return workload.Failed
-	case reason == "Succeeded" || reason == "JobFinished":
+	case reason == "JobFinished":
 		return workload.Completed
 	}
 	return workload.Unknown
@@ -211,7 +205,7 @@ func GPUs(o *kubejson.Object) int {
 		if count < 0 {
 			set.Get("count").Fail("is negative")
 		}
-		gpus += max(0, count) * kubejson.PodGPUs(set.Get("template", "spec"))
+		gpus += max(0, count) * min(kubejson.PodGPUs(set.Get("template", "spec")), workload.MaxGPUs+1)
 		if gpus > workload.MaxGPUs {
 			set.Fail("asks for more than %d GPUs", workload.MaxGPUs)
 			break

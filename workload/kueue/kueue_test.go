@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -98,6 +96,43 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// TestWithoutQueue: a Workload may go, change its LocalQueue or be wrong before that is known.
+func TestWithoutQueue(t *testing.T) {
+	var m kueue.Mapper
+	if got := m.Delete(object("u", nil), time.Unix(t0, 0)); len(got) > 0 || m.Waiting() != 0 {
+		t.Errorf("%+v, %d wait", got, m.Waiting())
+	}
+	wrong, moved := object("w", nil), object("u", nil)
+	delete(wrong["metadata"].(map[string]any), "creationTimestamp")
+	if _, err := m.Put(wrong); err == nil {
+		t.Error("a Workload without the time of its creation is no error")
+	}
+	moved["spec"].(map[string]any)["queueName"] = "other"
+	for _, o := range []map[string]any{object("u", nil), moved} {
+		if got, err := m.Put(o); err != nil || len(got) > 0 || m.Waiting() != 1 {
+			t.Errorf("%v, %v, %d wait", got, err, m.Waiting())
+		}
+	}
+	if got, err := m.Put(localQueue()); err != nil || len(got) > 0 {
+		t.Errorf("a LocalQueue that it left has %v, %v", got, err)
+	}
+}
+
+// TestTooLarge: GPUs beyond 64 bits are too many.
+func TestTooLarge(t *testing.T) {
+	var containers []any
+	for range 10 {
+		containers = append(containers, map[string]any{"resources": map[string]any{"limits": map[string]any{
+			"nvidia.com/gpu": int64(1e9)}}})
+	}
+	o := object("u", nil)
+	o["spec"].(map[string]any)["podSets"] = []any{map[string]any{"count": int64(1e9), "template": map[string]any{
+		"spec": map[string]any{"containers": containers}}}}
+	if j, err := kueue.Job(kubejson.Of(o)); err == nil {
+		t.Errorf("%v GPUs", j.GPUs)
+	}
+}
+
 // TestOrder: any order of objects, each seen any number of times, gives the same events, and each job ends once.
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -161,13 +196,16 @@ func TestKeys(t *testing.T) {
 
 // FuzzTake reads any JSON as objects: errors name the object, and events are valid.
 func FuzzTake(f *testing.F) {
-	text, err := os.ReadFile(filepath.Join("..", "trace", "testdata", "kueue.json"))
-	if err != nil {
-		f.Fatal(err)
+	// A long text takes the fuzzer minutes to make smaller.
+	for _, o := range []map[string]any{object("u", map[string]string{"Admitted": "True 5", "Evicted": "True 9"}),
+		object("u", map[string]string{"Finished": "True 9"}), localQueue()} {
+		text, err := json.Marshal(o)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
 	}
-	f.Add(text)
-	one, _ := json.Marshal(object("u", map[string]string{"Admitted": "True 5", "Evicted": "True 9"}))
-	f.Add(one)
+	f.Add([]byte(`{"items":[{"kind":"LocalQueue"},{"kind":"Workload","metadata":{"uid":"u"}}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		objects, err := kubejson.Read("f.json", text)
 		if err != nil {
