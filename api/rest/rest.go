@@ -51,9 +51,6 @@ type Options struct {
 	BodyTimeout time.Duration
 }
 
-// requestID is the header with the id of a call.
-const requestID = "X-Request-Id"
-
 // New returns the handler of the paths of the API.
 func New(o Options) (http.Handler, error) {
 	h := &handler{Options: o, routes: Routes()}
@@ -61,9 +58,7 @@ func New(o Options) (http.Handler, error) {
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, &lines{}),
 		runtime.WithMarshalerOption(eventStream, &events{}),
 		runtime.WithIncomingHeaderMatcher(o.Metadata),
-		runtime.WithOutgoingHeaderMatcher(func(key string) (string, bool) {
-			return requestID, strings.EqualFold(key, requestID)
-		}),
+		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithOutgoingTrailerMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptReserved),
 		runtime.WithDisablePathLengthFallback(),

@@ -187,6 +187,11 @@ func (h *web) credential(r *http.Request) (c access.Credential, session *access.
 // identified has the handler's calls made with the credential of the request's caller.
 func (h *web) identified(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get(requestIDHeader)
+		if len(r.Header.Values(requestIDHeader)) != 1 || !rpc.IsRequestID(id) {
+			id = h.server.newID()
+		}
+		w.Header().Set(requestIDHeader, id) // of errors, too
 		credential, session, err := h.credential(r)
 		if err == nil {
 			_, err = h.server.guard.identify(credential)
@@ -213,8 +218,9 @@ func (h *web) identified(api http.Handler) http.Handler {
 			}()
 			r = r.WithContext(ctx)
 		}
-		r = r.Clone(r.Context())
+		r = r.Clone(access.WithRequestID(r.Context(), id))
 		r.Header.Del("Authorization")
+		r.Header.Set(requestIDHeader, id)
 		r.Header.Set(relayKey, number) // in place of a caller's
 		api.ServeHTTP(w, r)
 	})

@@ -532,7 +532,7 @@ func FuzzCallers(f *testing.F) {
 	}
 	o := Options{Access: source}
 	o.setDefaults()
-	s := &Server{log: o.Log, metrics: &metrics{registry: prometheus.NewRegistry()}}
+	s := &Server{log: o.Log, newID: o.NewID, metrics: &metrics{registry: prometheus.NewRegistry()}}
 	s.guard = newGuard(s, source)
 	h := newWeb(s, &o)
 	reached := false
@@ -587,6 +587,33 @@ func TestSignInBodyEnds(t *testing.T) {
 		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
 		if s.server.Web().ServeHTTP(w, r); w.read.IsZero() {
 			t.Errorf("%s: %d, and the rest of the body may take any time", token, w.Code)
+		}
+	}
+}
+
+// TestHTTPRequestIDs: every answer of the API has the id of its call, also where it is an error.
+func TestHTTPRequestIDs(t *testing.T) {
+	s := newSecured(t)
+	web := s.browse()
+	for _, of := range []struct {
+		verb, path, token, id string
+		code                  int
+	}{
+		{"GET", "/v1/schedulers", "viewer", "id-1", 200},
+		{"GET", "/v1/schedulers", "viewer", "", 200},
+		{"GET", "/v1/schedulers", "viewer", "two words", 200},
+		{"GET", "/v1/schedulers/none", "viewer", "id-2", 404},
+		{"GET", "/v1/nothing", "viewer", "id-3", 404},
+		{"GET", "/v1/schedulers?size=1", "viewer", "id-4", 400},
+		{"POST", "/v1/schedulers/prod:pause", "viewer", "id-5", 403},
+		{"GET", "/v1/schedulers", "none", "id-6", 401},
+		{"GET", "/v1/schedulers/none/configurations:watch", "viewer", "id-7", 404},
+	} {
+		resp, text := web.do(of.verb, of.path, "", "Authorization", "Bearer token-"+of.token, "X-Request-Id", of.id)
+		ids := resp.Header.Values("X-Request-Id")
+		if resp.StatusCode != of.code || len(ids) != 1 || ids[0] == "" ||
+			(ids[0] == of.id) != strings.HasPrefix(of.id, "id-") {
+			t.Errorf("%s %s %q: %s, ids %q: %s", of.verb, of.path, of.id, resp.Status, ids, text)
 		}
 	}
 }
