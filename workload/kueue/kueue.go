@@ -52,7 +52,7 @@ func (m *Mapper) Take(o *kubejson.Object) ([]workload.Event, error) {
 }
 
 // Delete returns the events of an object that is gone: a job that had not ended is cancelled then. at is the time where
-// the object does not say.
+// the object does not say. An object with its name alone has no events.
 func (m *Mapper) Delete(o map[string]any, at time.Time) []workload.Event {
 	x := kubejson.Of(o)
 	if x.Kind() != "Workload" {

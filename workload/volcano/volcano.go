@@ -19,6 +19,7 @@ import (
 // An evicted job gets other pods: the stays before are known to a watch that saw the pods go, not to a list.
 type Mapper struct {
 	groups  map[string]*group // by namespace/name
+	pods    map[string]string // names of their groups by UID
 	classes map[string]int64  // values of PriorityClasses
 }
 
@@ -58,6 +59,10 @@ func (m *Mapper) Take(o *kubejson.Object) ([]workload.Event, error) {
 		}
 		g := m.of(name)
 		g.pods[o.UID()] = o
+		if m.pods == nil {
+			m.pods = map[string]string{}
+		}
+		m.pods[o.UID()] = name
 		return m.events(g)
 	}
 	return nil, nil
@@ -120,7 +125,15 @@ func (m *Mapper) Delete(o map[string]any, at time.Time) []workload.Event {
 		}
 		return append(events, g.end(workload.Cancelled, max(when, events[len(events)-1].Time)))
 	case "Pod":
-		g := m.groups[groupOf(x)]
+		name := m.pods[x.UID()]
+		delete(m.pods, x.UID())
+		g := m.groups[name]
+		if g != nil && g.object == nil { // its PodGroup went before
+			if delete(g.pods, x.UID()); len(g.pods) == 0 {
+				delete(m.groups, name)
+			}
+			return nil
+		}
 		if g == nil || g.pods[x.UID()] == nil || ended(g.pods[x.UID()]) {
 			return nil
 		}

@@ -176,3 +176,24 @@ func FuzzTake(f *testing.F) {
 		}
 	})
 }
+
+// TestLate: pods that outlive their PodGroup leave nothing behind.
+func TestLate(t *testing.T) {
+	var m volcano.Mapper
+	for _, name := range []string{"a", "b"} {
+		if _, err := m.Put(podGroup(name)); err != nil {
+			t.Fatal(err)
+		}
+		m.Delete(podGroup(name), time.Unix(t0+9, 0))
+		for _, ended := range []int{-1, 5} {
+			p := pod(name, fmt.Sprint("pod", ended), 1, ended)
+			if _, err := m.Put(p); err != nil {
+				t.Fatal(err)
+			}
+			m.Delete(p, time.Unix(t0+9, 0))
+		}
+	}
+	if n := m.Groups(); n > 0 {
+		t.Errorf("%d groups are left", n)
+	}
+}

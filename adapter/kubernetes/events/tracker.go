@@ -5,6 +5,7 @@ package events
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -66,12 +67,20 @@ func (t *Tracker) Delete(object map[string]any, at time.Time) []workload.Event {
 		at = end.Time
 	}
 	if isNode(object) {
+		if n := t.nodes[o.GetName()]; n == nil || n.uid != string(o.GetUID()) {
+			return nil // another of its name is there
+		}
 		return t.deleteNode(o.GetName(), at)
 	}
 	out := t.fresh(t.Mapper.Delete(object, at))
-	if j := t.jobs[string(o.GetUID())]; j != nil && j.over {
-		delete(t.jobs, string(o.GetUID()))
+	id := string(o.GetUID())
+	if j := t.jobs[id]; j != nil && !j.over { // of an object that is not understood, or known by its name alone
+		when := max(time.Duration(at.UnixNano()), j.submission.Time, j.since)
+		out = append(out, t.fresh([]workload.Event{{ID: fmt.Sprintf("%s/%v/%d", id, workload.Finished,
+			when/time.Second), Kind: workload.Finished, Time: when,
+			Job: workload.Job{ID: id, Status: workload.Cancelled}}})...)
 	}
+	delete(t.jobs, id)
 	return out
 }
 

@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/kueue"
+	"github.com/autosched/autosched/workload/volcano"
 )
 
 // plain maps objects of a kind Job with the fields of a queueing system, whose conditions have the time of their last
@@ -267,5 +270,71 @@ func TestKeepProgress(t *testing.T) {
 	}
 	if a := late.Snapshot(begin0.Add(50 * time.Second)).Active[0]; a.HasAttained || a.Kind != workload.Started {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestNamesAlone: of an object that a list lacks only names and UID are known, and the jobs of both schedulers end.
+func TestNamesAlone(t *testing.T) {
+	at := begin0.Format(time.RFC3339)
+	gpus := map[string]any{"containers": []any{map[string]any{"resources": map[string]any{
+		"limits": map[string]any{GPU: "4"}}}}, "nodeName": "n"}
+	meta := func(name string, more ...string) map[string]any {
+		out := map[string]any{"name": name, "namespace": "ns", "uid": "uid-" + name, "creationTimestamp": at}
+		if len(more) > 0 {
+			out["annotations"] = map[string]any{"scheduling.k8s.io/group-name": more[0]}
+		}
+		return out
+	}
+	workloads := []map[string]any{
+		{"kind": "LocalQueue", "metadata": meta("q"), "spec": map[string]any{"clusterQueue": "c"}},
+		{"kind": "Workload", "metadata": meta("w"), "spec": map[string]any{"queueName": "q", "podSets": []any{
+			map[string]any{"template": map[string]any{"spec": gpus}}}}}}
+	pods := []map[string]any{{"kind": "PodGroup", "metadata": meta("g"), "spec": map[string]any{"queue": "q",
+		"minResources": map[string]any{GPU: "4"}}},
+		{"kind": "Pod", "metadata": meta("p", "g"), "spec": gpus,
+			"status": map[string]any{"phase": "Running", "startTime": at}}}
+	for name, x := range map[string]struct {
+		mapper  Mapper
+		objects []map[string]any
+		want    []string
+	}{
+		"kueue":   {&kueue.Mapper{}, workloads, []string{"finished"}},
+		"volcano": {&volcano.Mapper{}, pods, []string{"preempted", "finished"}},
+	} {
+		tracker := &Tracker{Mapper: x.mapper}
+		for _, o := range x.objects {
+			if _, err := tracker.Put(o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []string
+		for _, o := range slices.Backward(x.objects) {
+			m := o["metadata"].(map[string]any)
+			for _, e := range tracker.Delete(map[string]any{"kind": o["kind"], "metadata": map[string]any{
+				"name": m["name"], "namespace": m["namespace"], "uid": m["uid"]}}, begin0.Add(time.Minute)) {
+				if got = append(got, e.Kind.String()); e.Validate() != nil {
+					t.Errorf("%s: %v", name, e.Validate())
+				}
+			}
+		}
+		if !slices.Equal(got, x.want) || len(tracker.jobs) > 0 {
+			t.Errorf("%s: %v, want %v; %d jobs are left", name, got, x.want, len(tracker.jobs))
+		}
+	}
+}
+
+// TestNodeAgain: a node that took another's name outlives the report that the other is gone.
+func TestNodeAgain(t *testing.T) {
+	tracker := &Tracker{Mapper: plain{}}
+	before, now := nodeObject("n", begin0, true, false, 8), nodeObject("n", begin0, true, false, 8)
+	before["metadata"].(map[string]any)["uid"] = "another"
+	var got []string
+	for _, e := range slices.Concat(tracker.putNode(&unstructured.Unstructured{Object: before}),
+		tracker.putNode(&unstructured.Unstructured{Object: now}), tracker.Delete(before, begin0.Add(time.Minute))) {
+		got = append(got, e.Kind.String())
+	}
+	there := tracker.Snapshot(begin0.Add(time.Hour)).Active
+	if strings.Join(got, " ") != "node_up node_down node_up" || len(there) != 1 {
+		t.Error(got)
 	}
 }
