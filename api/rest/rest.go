@@ -106,6 +106,7 @@ type Route struct {
 	Method protoreflect.MethodDescriptor
 	Verb   string // of HTTP
 	Path   string // with its variables
+	Body   bool   // the request may have one
 	// Query are the fields of the request that the query may have, by both names.
 	Query []string
 }
@@ -136,7 +137,7 @@ func Routes() map[string]Route {
 }
 
 func routeOf(m protoreflect.MethodDescriptor, r *annotations.HttpRule) (Route, bool) {
-	route := Route{Method: m}
+	route := Route{Method: m, Body: r.GetBody() != ""}
 	switch p := r.GetPattern().(type) {
 	case *annotations.HttpRule_Get:
 		route.Verb, route.Path = http.MethodGet, p.Get
@@ -201,6 +202,9 @@ func (h *handler) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 		}
 		switch streams, media := route.Method.IsStreamingClient(), mediaType(r); {
 		case r.ContentLength == 0:
+		case !route.Body:
+			Error(w, 0, status.Error(codes.InvalidArgument, "this path takes no body"))
+			return
 		case media != "application/json" && (media != ndjson || !streams):
 			Error(w, http.StatusUnsupportedMediaType, status.Error(codes.InvalidArgument,
 				"a body needs the header Content-Type: application/json, or application/x-ndjson for a stream"))

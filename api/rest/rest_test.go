@@ -227,6 +227,8 @@ func TestRequests(t *testing.T) {
 			&pb.GetSchedulerRequest{Name: "schedulers/<script>"}},
 		{"GET", "/v1/schedulers/a%0d%0aX-A:%20b", "", 200, "GetScheduler",
 			&pb.GetSchedulerRequest{Name: "schedulers/a\r\nX-A: b"}},
+		{"GET", "/v1/schedulers", `{"pageSize":3}`, 400, "", nil},
+		{"DELETE", "/v1/schedulers/prod", `{"etag":"1"}`, 400, "", nil},
 		{"PUT", "/v1/schedulers/prod", "", 405, "", nil},
 		{"GET", "/v1/nothing", "", 404, "", nil},
 		{"GET", "/v1/schedulers/prod/../../../etc/passwd", "", 404, "", nil},
