@@ -61,10 +61,12 @@ type Watcher struct {
 	watches atomic.Int64  // that are open
 	listed  chan struct{} // closed when everything was
 
+	sending sync.Mutex // held while events are sent, in the order in which they were derived
+
 	mu       sync.Mutex // of the tracker and the following
 	stores   int
 	missing  int              // stores that were not listed so far
-	first    []workload.Event // of the others
+	first    []workload.Event // that are to be sent
 	released bool             // they are sent
 }
 
@@ -173,10 +175,14 @@ func heartbeat(at int64) *pb.Event {
 // of the first instant: the first event sets the time of the service. The caller holds the lock, which it gives back.
 func (w *Watcher) send(ctx context.Context, c *client.Client, events []workload.Event) {
 	w.first = append(w.first, events...)
-	if w.missing > 0 {
-		w.mu.Unlock()
+	missing := w.missing
+	w.mu.Unlock()
+	if missing > 0 {
 		return
 	}
+	w.sending.Lock() // without the other lock, as the client may wait for a snapshot
+	defer w.sending.Unlock()
+	w.mu.Lock()
 	first := !w.released
 	events, w.first, w.released = w.first, nil, true
 	w.mu.Unlock()

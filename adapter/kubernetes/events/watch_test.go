@@ -209,10 +209,8 @@ func await(t *testing.T, name string, is func() bool) {
 	}
 }
 
-// TestWatch: events come in order from lists and watches, over an expired watch and an API server that is away, and the
-// first of all is a heartbeat of their first instant.
-func TestWatch(t *testing.T) {
-	a, objects := newAPI(t)
+// serve runs a service, and returns a connection to it.
+func serve(t *testing.T) (*stored, *grpc.ClientConn) {
 	service := &stored{}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -227,6 +225,53 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
+	return service, conn
+}
+
+// TestOrder: events of one job that two watches derive come in the order of their derivation, however the service lags.
+func TestOrder(t *testing.T) {
+	service, conn := serve(t)
+	w := New(Options{Tracker: &Tracker{Mapper: plain{}}})
+	w.released = true
+	c, err := client.New(client.Options{Conn: conn, Scheduler: "s", Buffer: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	batch := func(from, to int) (out []workload.Event) {
+		for i := from; i < to; i++ {
+			id := fmt.Sprint("j", i)
+			out = append(out, workload.Event{ID: id, Kind: workload.Submitted, Time: time.Duration(begin0.UnixNano()),
+				Job: workload.Job{ID: id, GPUs: workload.GPUs(1)}})
+			want = append(want, "SUBMITTED "+id)
+		}
+		return out
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	send := func(events []workload.Event) {
+		w.mu.Lock()
+		running.Go(func() { w.send(ctx, c, events) })
+	}
+	send(batch(0, 50))
+	await(t, "a full buffer", func() bool { return c.Counts().Waiting == 1 })
+	for i := 50; i < 100; i++ {
+		send(batch(i, i+1))
+	}
+	running.Go(func() { _ = c.Run(ctx) })
+	await(t, "all events", func() bool { return len(service.kinds()) == len(want) })
+	if got := service.kinds(); !slices.Equal(got, want) {
+		t.Error(got)
+	}
+}
+
+// TestWatch: events come in order from lists and watches, over an expired watch and an API server that is away, and the
+// first of all is a heartbeat of their first instant.
+func TestWatch(t *testing.T) {
+	a, objects := newAPI(t)
+	service, conn := serve(t)
 
 	at := func(s int) string { return begin0.Add(time.Duration(s) * time.Second).Format(time.RFC3339) }
 	job := func(id string, gone bool, status map[string]any) {
