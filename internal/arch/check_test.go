@@ -82,7 +82,8 @@ var layers = []layer{
 	// A scheduler's side of the public API, and adapters for schedulers that do not call it.
 	{"client", 6, []string{"api/autosched/v1"}},
 	// A site is described for simulations, by the commands of a Slurm cluster.
-	{"adapter/site/kube", 6, []string{"adapter/site", "replay", "schedulers", "space", "internal/kubejson"}},
+	{"adapter/site/kube", 6, []string{"adapter/site", "replay", "schedulers", "space", "workload", "internal/kubejson",
+		"internal/lines"}},
 	{"adapter/site", 6, []string{"space", "workload", "internal/atomicfile"}},
 	{"adapter/slurm/site", 6, []string{"adapter/site", "adapter/slurm", "internal/slurmtext", "replay", "schedulers", "space", "workload",
 		"internal/atomicfile"}},
@@ -152,7 +153,8 @@ var layers = []layer{
 		"workload/volcano", "internal/kubejson"}},
 	{"schedulers/kueue/conf", 3, []string{"schedulers/kueue", "schedulers/internal/queues", "space", "workload",
 		"workload/kueue", "internal/kubejson"}},
-	{"schedulers/slurm/conf", 3, []string{"schedulers/slurm", "space", "workload", "internal/slurmtext", "internal/units"}},
+	{"schedulers/slurm/conf", 3, []string{"schedulers/slurm", "space", "workload", "internal/lines", "internal/slurmtext",
+		"internal/units"}},
 	{"schedulers/slurm", 3, []string{"simulator", "space", "workload", "internal/slurmtext"}},
 	{"schedulers", 3, []string{"simulator", "space", "workload", "internal/pq", "internal/slurmtext"}},
 	{"search/effects", 3, []string{"search/prune", "space", "causal", "internal/stats"}},

@@ -1,12 +1,12 @@
 package conf
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/autosched/autosched/internal/lines"
 	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/space"
 )
@@ -57,7 +57,7 @@ func NewPatch(file string, text []byte, config space.Config, to string) (*Patch,
 	if err != nil {
 		return nil, err
 	}
-	p := &Patch{Text: after, Diff: diff(file, to, text, after)}
+	p := &Patch{Text: after, Diff: lines.Diff(file, to, text, after)}
 	before, err := c.Values(c.QOS())
 	if err != nil {
 		return nil, err
@@ -99,52 +99,4 @@ func (c *Config) owned(tuned []string, changed space.Values) ([]byte, error) {
 	})
 	form := &Form{Tuned: tuned, Site: c.Site(tuned)}
 	return form.Render(values)
-}
-
-// diff is a unified diff of two texts of few lines in one hunk, empty if they are equal.
-func diff(from, to string, a, b []byte) string {
-	if bytes.Equal(a, b) {
-		return ""
-	}
-	x, y := slices.Collect(bytes.Lines(a)), slices.Collect(bytes.Lines(b))
-	// same[i][j] is how many lines the rests from i and j have in common, in order.
-	same := make([][]int, len(x)+1)
-	for i := range same {
-		same[i] = make([]int, len(y)+1)
-	}
-	for i := len(x) - 1; i >= 0; i-- {
-		for j := len(y) - 1; j >= 0; j-- {
-			if same[i][j] = max(same[i+1][j], same[i][j+1]); bytes.Equal(x[i], y[j]) {
-				same[i][j] = same[i+1][j+1] + 1
-			}
-		}
-	}
-	var out strings.Builder
-	span := func(n int) string {
-		if n == 0 {
-			return "0,0"
-		}
-		return fmt.Sprintf("1,%d", n)
-	}
-	fmt.Fprintf(&out, "--- %s\n+++ %s\n@@ -%s +%s @@\n", from, to, span(len(x)), span(len(y)))
-	line := func(sign byte, text []byte) {
-		out.WriteByte(sign)
-		if out.Write(text); !bytes.HasSuffix(text, []byte("\n")) {
-			out.WriteString("\n\\ No newline at end of file\n")
-		}
-	}
-	for i, j := 0, 0; i < len(x) || j < len(y); {
-		switch {
-		case i < len(x) && j < len(y) && bytes.Equal(x[i], y[j]):
-			line(' ', x[i])
-			i, j = i+1, j+1
-		case j == len(y) || i < len(x) && same[i+1][j] >= same[i][j+1]:
-			line('-', x[i])
-			i++
-		default:
-			line('+', y[j])
-			j++
-		}
-	}
-	return out.String()
 }
