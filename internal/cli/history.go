@@ -277,8 +277,13 @@ type siteKind struct {
 var siteKinds = map[string]siteKind{
 	"slurm": {own: []string{slurmsite.Settings}, narrow: slurmsite.Narrow, change: slurmsite.Change,
 		program: "autosched slurm", out: "tuned.conf", of: "the file that slurm.conf includes", where: "Where Slurm runs"},
-	"kueue": {own: []string{kube.Queues}, narrow: kube.Narrow, change: kube.Change, program: "autosched-kube",
-		out: "tuned.sh", of: "the queues", where: "Where kubectl reaches the cluster"},
+	"kueue":   kubeSite(kube.Kueue, "the queues"),
+	"volcano": kubeSite(kube.Volcano, "the scheduler's text and the queues"),
+}
+
+func kubeSite(s *kube.Scheduler, of string) siteKind {
+	return siteKind{own: []string{kube.Queues}, narrow: s.Narrow, change: s.Change, program: "autosched-kube",
+		out: "tuned.sh", of: of, where: "Where kubectl reaches the cluster"}
 }
 
 // NarrowedSlurm is Slurm with the parameters and ranges of a registration.

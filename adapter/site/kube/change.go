@@ -1,18 +1,16 @@
 package kube
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/autosched/autosched/adapter/site"
 	"github.com/autosched/autosched/internal/kubejson"
+	"github.com/autosched/autosched/internal/lines"
 	"github.com/autosched/autosched/replay"
-	"github.com/autosched/autosched/schedulers/kueue"
-	"github.com/autosched/autosched/schedulers/kueue/conf"
-	"github.com/autosched/autosched/schedulers/native"
 	"github.com/autosched/autosched/space"
 )
 
@@ -23,63 +21,80 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// patch changes a ClusterQueue, and back.
+// key names an object.
+type key struct{ kind, namespace, name string }
+
+// resources are the names for kubectl of the kinds that change.
+var resources = map[string]string{"ClusterQueue": "clusterqueue", "Queue": "queues.scheduling.volcano.sh",
+	"ConfigMap": "configmap"}
+
+func (k key) String() string {
+	out := resources[k.kind] + " " + k.name
+	if k.namespace != "" {
+		out += " -n " + k.namespace
+	}
+	return out
+}
+
+// field is one of an object, with the value that it gets: a text, empty for none, a whole number, or true or false.
+type field struct {
+	of    key
+	name  string
+	path  []string
+	value any
+}
+
+// patch changes an object, and back.
 type patch struct {
-	queue      string
+	of         key
 	does, undo []operation
 }
 
 // Change describes a change of a folder's settings to a configuration: a script of kubectl, to is its path. Each patch
 // tests the values before, so that it changes nothing that someone else has changed.
-func Change(f site.Folder, after space.Config, to string) (*replay.SettingsChange, error) {
+func (s *Scheduler) Change(f site.Folder, after space.Config, to string) (*replay.SettingsChange, error) {
 	text, err := os.ReadFile(f.Path(Queues))
 	if err != nil {
 		return nil, err
 	}
-	s, err := conf.Read(map[string][]byte{f.Path(Queues): text})
-	if err != nil {
-		return nil, err
-	}
-	settings, err := conf.Settings(native.ValuesOf(after), s.Cluster)
-	if err != nil {
-		return nil, err
-	}
-	objects := map[string]map[string]any{}
+	objects := map[key]map[string]any{}
 	if err := each(text, func(kind string, raw json.RawMessage) {
 		var o map[string]any
-		if kind == "ClusterQueue" && json.Unmarshal(raw, &o) == nil { // conf has read it
-			objects[kubejson.Of(o).Name()] = o
+		if resources[kind] != "" && json.Unmarshal(raw, &o) == nil { // s.fields has its errors
+			objects[keyOf(kubejson.Of(o))] = o
 		}
 	}); err != nil {
 		return nil, err
 	}
-	inForce := conf.InForce(s.Cluster)
+	fields, err := s.fields(map[string][]byte{f.Path(Queues): text}, after, objects)
+	if err != nil {
+		return nil, err
+	}
 	var patches []*patch
 	diff := ""
-	for _, set := range settings {
-		if slices.Contains(inForce, set) {
-			continue // the same, or its default
-		}
-		path, err := pathOf(objects[set.Queue], set.Name)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", set.Queue, err)
-		}
-		p := &patch{queue: set.Queue}
-		was := p.set(objects[set.Queue], path, set.Value)
+	for _, x := range fields {
+		p := &patch{of: x.of}
+		was := p.set(objects[x.of], x.path, x.value)
 		if len(p.does) == 0 {
 			continue
 		}
-		diff += fmt.Sprintf("-%s %s: %s\n+%[1]s %[2]s: %[4]s\n", set.Queue, set.Name, orNone(was), orNone(set.Value))
-		if n := len(patches); n > 0 && patches[n-1].queue == p.queue {
+		if value := fmt.Sprint(x.value); strings.Contains(value, "\n") {
+			diff += lines.Diff(x.name+" in force", x.name, []byte(was), []byte(value))
+		} else {
+			diff += fmt.Sprintf("-%s %s: %s\n+%[1]s %[2]s: %[4]s\n", x.of.name, x.name, orNone(was), orNone(value))
+		}
+		if n := len(patches); n > 0 && patches[n-1].of == p.of {
 			patches[n-1].does = append(patches[n-1].does, p.does...)
 			patches[n-1].undo = append(p.undo, patches[n-1].undo...)
 			continue
 		}
 		patches = append(patches, p)
 	}
-	return &replay.SettingsChange{Text: script(patches, to), Patch: diff,
+	return &replay.SettingsChange{Text: script(s.title, patches, to), Patch: diff,
 		Commands: []string{"sh " + to + " --dry-run=server", "sh " + to, "sh " + to + " undo"}}, nil
 }
+
+func keyOf(o *kubejson.Object) key { return key{o.Kind(), o.Namespace(), o.Name()} }
 
 func orNone(value string) string {
 	if value == "" {
@@ -88,30 +103,8 @@ func orNone(value string) string {
 	return value
 }
 
-// pathOf is where a ClusterQueue has a setting.
-func pathOf(o map[string]any, name string) ([]string, error) {
-	if name != kueue.BorrowingLimit && name != kueue.LendingLimit {
-		return append([]string{"spec"}, strings.Split(name, ".")...), nil
-	}
-	var found []string
-	for _, g := range kubejson.Of(o).Get("spec", "resourceGroups").Items() {
-		for _, flavor := range g.Get("flavors").Items() {
-			for _, r := range flavor.Get("resources").Items() {
-				if strings.HasSuffix(r.Get("name").Text(), "/gpu") {
-					found = append(found, r.At())
-				}
-			}
-		}
-	}
-	if len(found) != 1 {
-		return nil, fmt.Errorf("it has %d quotas of GPUs, and %s is of one", len(found), name)
-	}
-	at := strings.NewReplacer("[", ".", "]", "").Replace(found[0]) + "." + name
-	return strings.Split(at, "."), nil
-}
-
 // set gives a field of an object a value, empty for none, adds the operations, and returns the value before.
-func (p *patch) set(o map[string]any, path []string, value string) (was string) {
+func (p *patch) set(o map[string]any, path []string, value any) (was string) {
 	at := any(o)
 	pointer := ""
 	for i, name := range path[:len(path)-1] {
@@ -121,7 +114,7 @@ func (p *patch) set(o map[string]any, path []string, value string) (was string) 
 			if value == "" {
 				return ""
 			}
-			tree := any(value)
+			tree := value
 			for j := len(path) - 1; j > i; j-- {
 				tree = map[string]any{path[j]: tree}
 			}
@@ -139,7 +132,7 @@ func (p *patch) set(o map[string]any, path []string, value string) (was string) 
 		was = fmt.Sprint(old)
 	}
 	switch {
-	case was == value:
+	case was == fmt.Sprint(value):
 	case old == nil:
 		p.does = append(p.does, operation{"add", pointer, value})
 		p.undo = append(p.undo, operation{"test", pointer, value}, operation{Op: "remove", Path: pointer})
@@ -168,16 +161,18 @@ func child(of any, name string) any {
 }
 
 // script is a shell's that applies patches, or takes them back in reverse.
-func script(patches []*patch, name string) string {
+func script(title string, patches []*patch, name string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "#!/bin/sh\n# Settings of Kueue. \"sh %s --dry-run=server\" checks them, \"sh %[1]s\" puts them in force,\n"+
-		"# \"sh %[1]s undo\" takes them back. A patch fails where a value is not the one before.\nset -e\n", name)
+	fmt.Fprintf(&b, "#!/bin/sh\n# Settings of %s. \"sh %s --dry-run=server\" checks them, \"sh %[2]s\" puts them in force,\n"+
+		"# \"sh %[2]s undo\" takes them back. A patch fails where a value is not the one before.\nset -e\n",
+		title, name)
 	line := func(p *patch, of []operation) {
 		text, err := json.Marshal(of)
 		if err != nil {
-			panic(err) // texts only
+			panic(err) // plain values only
 		}
-		fmt.Fprintf(&b, "\tkubectl patch clusterqueue %s --type=json -p '%s' \"$@\"\n", p.queue, text)
+		text = bytes.ReplaceAll(text, []byte("'"), []byte(`\u0027`))
+		fmt.Fprintf(&b, "\tkubectl patch %s --type=json -p '%s' \"$@\"\n", p.of, text)
 	}
 	b.WriteString("if [ \"${1:-}\" = undo ]; then\n\tshift\n")
 	for i := range patches {

@@ -1,5 +1,5 @@
-// Package kube describes a cluster under Kueue by its objects, as kubectl get -o json prints them, and a change of its
-// settings as commands of kubectl. The package changes nothing of the cluster.
+// Package kube describes a cluster under Kueue or Volcano by its objects, as kubectl get -o json prints them, and a
+// change of its settings as commands of kubectl. The package changes nothing of the cluster.
 package kube
 
 import (
@@ -13,8 +13,8 @@ import (
 
 	"github.com/autosched/autosched/adapter/site"
 	"github.com/autosched/autosched/schedulers"
-	"github.com/autosched/autosched/schedulers/kueue/conf"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
 )
 
 // Files of a folder beside those of every site.
@@ -25,8 +25,41 @@ const (
 	History = "history.json"
 )
 
-// history are the kinds of the objects in [History].
-var history = []string{"Workload", "LocalQueue"}
+// A Scheduler is one whose objects are read.
+type Scheduler struct {
+	// Name is that of its model.
+	Name  string
+	title string
+	// history are the kinds of the objects in [History], in their order there.
+	history []string
+	read    func(files map[string][]byte) (*objects, error)
+	// fields returns the fields of objects that a configuration changes; some may have the value already.
+	fields func(files map[string][]byte, after space.Config, objects map[key]map[string]any) ([]field, error)
+}
+
+// Schedulers are the ones whose objects are read.
+var Schedulers = []*Scheduler{Kueue, Volcano}
+
+// Find returns a scheduler by its name, nil if its objects are not read.
+func Find(name string) *Scheduler {
+	for _, s := range Schedulers {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// objects is a cluster as a scheduler's objects say.
+type objects struct {
+	cluster  workload.Cluster
+	events   []workload.Event
+	findings []string
+	// The parameters with an effect, their rules, and the values in force.
+	params []space.Param
+	rules  []space.Rule
+	values space.Values
+}
 
 // A Description is a cluster as its objects say.
 type Description struct {
@@ -42,46 +75,53 @@ type Description struct {
 }
 
 // Describe reads files of objects by their names. An error names the file, the object and the field.
-func Describe(id string, files map[string][]byte) (*Description, error) {
-	s, err := conf.Read(files)
+func (s *Scheduler) Describe(id string, files map[string][]byte) (*Description, error) {
+	o, err := s.read(files)
 	if err != nil {
 		return nil, err
 	}
-	params, rules, values, err := s.Space()
-	if err != nil {
-		return nil, err
-	}
-	if len(params) == 0 {
+	if len(o.params) == 0 {
 		return nil, errors.New("no setting of the queues has an effect: there is nothing to tune")
 	}
-	of, err := space.New(params, rules)
+	of, err := space.New(o.params, o.rules)
 	if err != nil {
 		return nil, err
 	}
-	config, changes := of.Project(values)
-	d := &Description{Cluster: s.Cluster.String(), Notes: s.Findings,
-		registration: site.Registration{ID: id, Cluster: s.Cluster, Parameters: config, Tuned: config.IDs()}}
+	config, changes := of.Project(o.values)
+	d := &Description{Cluster: o.cluster.String(), Notes: o.findings,
+		registration: site.Registration{ID: id, Cluster: o.cluster, Parameters: config}}
+	for _, p := range o.params { // the ones without effect now, too
+		d.registration.Tuned = append(d.registration.Tuned, p.ID)
+	}
 	for _, c := range changes {
 		d.Notes = append(d.Notes, fmt.Sprintf("%s: %v is taken for %v (%s)", c.Param, c.To, c.From, c.Rule))
 	}
 	jobs := map[string]bool{}
-	for _, e := range s.Events {
+	for _, e := range o.events {
 		jobs[e.Job.ID] = true
 	}
 	d.Jobs = len(jobs)
-	items := map[bool][]json.RawMessage{}
+	var queues []json.RawMessage
+	past := map[string][]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := each(files[name], func(kind string, object json.RawMessage) {
-			past := slices.Contains(history, kind)
-			items[past] = append(items[past], object)
+			if slices.Contains(s.history, kind) {
+				past[kind] = append(past[kind], object)
+			} else {
+				queues = append(queues, object)
+			}
 		}); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if d.queues, err = list(items[false]); err != nil {
+	if d.queues, err = list(queues); err != nil {
 		return nil, err
 	}
-	d.recorded, err = list(items[true])
+	var recorded []json.RawMessage
+	for _, kind := range s.history {
+		recorded = append(recorded, past[kind]...)
+	}
+	d.recorded, err = list(recorded)
 	return d, err
 }
 
@@ -130,11 +170,11 @@ func (d *Description) Write(f site.Folder, encode func(site.Registration) ([]byt
 	return err
 }
 
-// Narrow returns Kueue with the parameters of a registration.
-func Narrow(registered *space.Space) (*schedulers.Scheduler, error) {
-	s, err := schedulers.Find("kueue")
+// Narrow returns the scheduler with the parameters of a registration.
+func (s *Scheduler) Narrow(registered *space.Space) (*schedulers.Scheduler, error) {
+	of, err := schedulers.Find(s.Name)
 	if err != nil {
 		return nil, err
 	}
-	return s.WithSpace(registered.Params(), registered.Rules())
+	return of.WithSpace(registered.Params(), registered.Rules())
 }

@@ -23,8 +23,9 @@ type Mapper = mapping.Mapper
 type Site struct {
 	// Cluster has the queues as virtual clusters, and the nodes there are.
 	Cluster workload.Cluster
-	// Text is the scheduler's text, of Volcano's chart if there is none.
-	Text Text
+	// Text is the scheduler's text, of Volcano's chart if there is none, and ConfigMap the object that has it.
+	Text      Text
+	ConfigMap *kubejson.Object
 	// Queues are the settings in force.
 	Queues []volcano.Queue
 	// Findings are the settings that are not simulated or have no effect, with their objects and fields.
@@ -35,7 +36,8 @@ type Site struct {
 }
 
 // Read reads objects, of Queues, Nodes, PodGroups, Pods and PriorityClasses, in JSON files as kubectl get -o json
-// prints them, and a scheduler's text in a file whose name ends in .conf. Errors name file, object and field.
+// prints them, and a scheduler's text in its ConfigMap or in a file whose name ends in .conf. Errors name file, object
+// and field.
 func Read(files map[string][]byte) (*Site, error) {
 	s := &Site{}
 	var err error
@@ -45,11 +47,8 @@ func Read(files map[string][]byte) (*Site, error) {
 	seen := map[string]workload.Event{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if strings.HasSuffix(name, ".conf") {
-			if s.Text, err = ReadText(files[name]); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			for _, f := range s.Text.Findings {
-				s.Findings = append(s.Findings, fmt.Sprintf("%s: %s", name, f))
+			if err := s.text(name, files[name]); err != nil {
+				return nil, err
 			}
 			continue
 		}
@@ -63,6 +62,10 @@ func Read(files map[string][]byte) (*Site, error) {
 				s.queue(o)
 			case "Node":
 				s.node(o)
+			case "ConfigMap":
+				if err := s.configMap(o); err != nil {
+					return nil, err
+				}
 			default:
 				events, err := s.Mapper.Take(o)
 				if err != nil {
@@ -89,6 +92,33 @@ func Read(files map[string][]byte) (*Site, error) {
 	s.Queues = volcano.Queues(&s.Cluster, nil)
 	s.wide()
 	return s, nil
+}
+
+// text reads the scheduler's text in a file or field.
+func (s *Site) text(name string, text []byte) (err error) {
+	if s.Text, err = ReadText(text); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for _, f := range s.Text.Findings {
+		s.Findings = append(s.Findings, fmt.Sprintf("%s: %s", name, f))
+	}
+	return nil
+}
+
+// Key is the field of the scheduler's text among the data of a ConfigMap.
+const Key = "volcano-scheduler.conf"
+
+// configMap reads the scheduler's text. A ConfigMap without one has no effect.
+func (s *Site) configMap(o *kubejson.Object) error {
+	text := o.Get("data", Key)
+	switch {
+	case !text.Has():
+		return o.Err()
+	case s.ConfigMap != nil:
+		return fmt.Errorf("%s: data.%s: is in %s, too", o, Key, s.ConfigMap)
+	}
+	s.ConfigMap = o
+	return s.text(fmt.Sprintf("%s: data.%s", o, Key), []byte(text.Text()))
 }
 
 // wide finds the queues with gangs that do not start while all queues ask for more than there is.

@@ -57,3 +57,28 @@ func TestLiveInit(t *testing.T) {
 		t.Errorf("%v %s", err, text)
 	}
 }
+
+// TestLiveInitVolcano: a folder is written from the objects of a cluster under Volcano.
+func TestLiveInitVolcano(t *testing.T) {
+	r := rig.Start(t, rig.Options{Volcano: true})
+	queues, err := os.ReadFile(testshared.Path(t, "golden", "kubernetes", "queues", "volcano.weights.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Create(t.Context(), queues); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	args := []string{"init", "--scheduler", "volcano", "--kubeconfig", r.Kubeconfig("admin"), "--out", dir}
+	if code, _, errs := clitest.Run(args...); code != 1 || !strings.Contains(errs, "which --conf can name") {
+		t.Errorf("without a ConfigMap: %d %s", code, errs)
+	}
+	code, out, errs := clitest.Run(append(args, "--conf", r.Conf())...)
+	if code != 0 || !strings.Contains(out, "8 nodes") {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "current.yaml"))
+	if err != nil || !strings.Contains(string(text), "tenant-0.weight: 4\n") {
+		t.Errorf("%v %s", err, text)
+	}
+}

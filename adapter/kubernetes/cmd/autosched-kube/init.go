@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,7 @@ import (
 type initOptions struct {
 	cluster clusterFlags
 	saved   string
+	conf    string
 	out     string
 	id      string
 	json    bool
@@ -35,27 +37,34 @@ func newInitCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Describe a cluster from its objects",
-		Long: `Reads the queues, nodes and jobs of a cluster under Kueue, and writes into a folder
+		Long: `Reads the queues, nodes and jobs of a cluster under Kueue or Volcano, and writes into a folder
 
   cluster.json    the nodes and the queues with their quotas, cohorts and limits, for --cluster
   current.yaml    the settings in force, for --config
   scheduler.json  the registration, for 'autosched scheduler register': what is tuned
-  queues.json     the objects of the queues, from which changes are rendered
-  history.json    the Workloads that the cluster keeps, for --trace
+  queues.json     the objects of the queues and of the scheduler, from which changes are rendered
+  history.json    the Workloads, or PodGroups and Pods, that the cluster keeps, for --trace
 
 Then it names what is not simulated. It changes nothing of the cluster. Only settings that have an effect here are tuned:
 those of borrowing where queues share a cohort, weights where the manager's fair sharing is known to be on.
 
-With --saved it reads *.json files of a folder instead of the cluster, as these commands print them:
+With --saved it reads *.json files of a folder instead of the cluster, as these commands print them, for Kueue
 
   kubectl get clusterqueues,cohorts,localqueues,resourceflavors -A -o json >queues.json
   kubectl get nodes -o json >nodes.json
   kubectl get workloads -A -o json >workloads.json
   kubectl get configmap -n kueue-system kueue-manager-config -o json >manager.json
 
+and for Volcano, where --conf names the scheduler's text if it is not in that ConfigMap:
+
+  kubectl get queues.scheduling.volcano.sh -o json >queues.json
+  kubectl get nodes,priorityclasses -o json >nodes.json
+  kubectl get podgroups.scheduling.volcano.sh,pods -A -o json >podgroups.json
+  kubectl get configmap -n volcano-system volcano-scheduler-configmap -o json >scheduler.json
+
 --site of fidelity, tune, evaluate and compare takes the folder. See docs/kubernetes.md.`,
 		Example: `  autosched-kube init --scheduler kueue --out site
-  autosched-kube init --scheduler kueue --saved objects --out site`,
+  autosched-kube init --scheduler volcano --saved objects --out site`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, err := o.run(cmd.Context())
@@ -69,22 +78,20 @@ With --saved it reads *.json files of a folder instead of the cluster, as these 
 	o.cluster.add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.saved, "saved", "", "folder with the objects in JSON (default: read them from the cluster)")
+	fl.StringVar(&o.conf, "conf", "", "file with the text of Volcano's scheduler (default: its ConfigMap)")
 	fl.StringVarP(&o.out, "out", "o", ".", "folder for the files")
 	fl.StringVar(&o.id, "id", "kubernetes", "")
 	fl.BoolVar(&o.json, "json", false, "")
 	return cmd
 }
 
-// described are the schedulers whose objects init reads.
-var described = []string{"kueue"}
-
 func (o *initOptions) run(ctx context.Context) (*kube.Description, error) {
 	s, err := o.cluster.check()
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(described, s.Name) {
-		return nil, cli.Usage(fmt.Errorf("--scheduler: the objects of %s are not read", s.Name))
+	if o.conf != "" && s.Configuration == "" {
+		return nil, cli.Usage(fmt.Errorf("--conf: %s has no such text", s.Name))
 	}
 	if err := errors.Join(cli.NeedsPath(o.out, "--out", "a folder"), cli.CheckID(o.id)); err != nil {
 		return nil, err
@@ -97,7 +104,16 @@ func (o *initOptions) run(ctx context.Context) (*kube.Description, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := kube.Describe(o.id, files)
+	if o.conf != "" {
+		text, err := os.ReadFile(o.conf)
+		if err != nil {
+			return nil, fmt.Errorf("--conf: %w", err)
+		}
+		if files["--conf"], err = kube.ConfigMap(text); err != nil {
+			return nil, err
+		}
+	}
+	d, err := kube.Find(s.Name).Describe(o.id, files)
 	if err != nil {
 		return nil, err
 	}
@@ -140,11 +156,18 @@ func (o *initOptions) live(ctx context.Context, s cluster.Scheduler) (files map[
 		return nil, nil, err
 	}
 	files = map[string][]byte{}
-	group := s.Queues.Group
-	needed := []schema.GroupResource{s.Queues, s.LocalQueues, s.Jobs}
-	for _, r := range append(needed, cluster.Nodes, schema.GroupResource{Group: group, Resource: "cohorts"},
-		schema.GroupResource{Group: group, Resource: "resourceflavors"},
-		schema.GroupResource{Group: group, Resource: "workloadpriorityclasses"}) {
+	needed := []schema.GroupResource{s.Queues, s.Jobs}
+	more := []schema.GroupResource{cluster.Nodes}
+	if s.Name == kube.Volcano.Name {
+		needed = append(needed, s.Pods, cluster.Nodes)
+		more = []schema.GroupResource{{Group: "scheduling.k8s.io", Resource: "priorityclasses"}}
+	} else {
+		needed = append(needed, s.LocalQueues)
+		for _, name := range []string{"cohorts", "resourceflavors", "workloadpriorityclasses"} {
+			more = append(more, schema.GroupResource{Group: s.Queues.Group, Resource: name})
+		}
+	}
+	for _, r := range append(slices.Clone(needed), more...) {
 		version, err := api.Version(ctx, r)
 		if err != nil {
 			return nil, nil, err
@@ -161,13 +184,20 @@ func (o *initOptions) live(ctx context.Context, s cluster.Scheduler) (files map[
 			return nil, nil, err
 		}
 	}
-	manager, err := objects.Resource(cluster.ConfigMaps.WithVersion("v1")).Namespace(s.Namespace).Get(ctx,
-		"kueue-manager-config", metav1.GetOptions{})
-	if err != nil {
+	if o.conf != "" {
+		return files, notes, nil
+	}
+	name := cmp.Or(s.Configuration, "kueue-manager-config")
+	of, err := objects.Resource(cluster.ConfigMaps.WithVersion("v1")).Namespace(s.Namespace).Get(ctx, name,
+		metav1.GetOptions{})
+	switch {
+	case err != nil && s.Configuration != "":
+		return nil, nil, fmt.Errorf("the scheduler's text, which --conf can name: %w", err)
+	case err != nil:
 		notes = append(notes, fmt.Sprintf("whether fair sharing is on is not known, and taken to be off: %v", err))
 		return files, notes, nil
 	}
-	files["manager"], err = json.Marshal(manager)
+	files[name], err = json.Marshal(of)
 	return files, notes, err
 }
 

@@ -28,7 +28,7 @@ configurations in force. See docs/kubernetes.md. Exit codes: 0 success, 1 failur
 	root.SetVersionTemplate(cli.Built().Text())
 	root.AddCommand(newInitCmd(), newRunCmd(), newReleaseCmd(), newDoctorCmd(), newVersionCmd())
 	cli.Finish(root, map[string]cli.Completion{
-		"init scheduler":    cli.OneOf(described...),
+		"init scheduler":    cli.OneOf(schedulerNames()...),
 		"run mode":          cli.OneOf(modes...),
 		"run scheduler":     cli.OneOf(schedulerNames()...),
 		"run log-format":    cli.OneOf("text", "json"),

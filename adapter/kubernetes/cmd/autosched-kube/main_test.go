@@ -37,8 +37,9 @@ func TestUsage(t *testing.T) {
 		"run --scheduler kueue --id x --log-format xml":       "--log-format: \"xml\" is neither text nor json",
 		"run --scheduler kueue --id x --server nowhere":       "is not host:port",
 		"run --scheduler kueue --id x --opreations 127.0.0.1": "do you mean --operations?",
-		"doctor":                   "--scheduler: \"nothing\" is not kueue or volcano",
-		"doctor --scheduler slurm": "--scheduler: \"slurm\" is not kueue or volcano",
+		"init --scheduler kueue --conf x":                     "--conf: kueue has no such text",
+		"doctor":                                              "--scheduler: \"nothing\" is not kueue or volcano",
+		"doctor --scheduler slurm":                            "--scheduler: \"slurm\" is not kueue or volcano",
 	} {
 		if code, _, errs := clitest.Run(strings.Fields(args)...); code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("%s: %d %s, want %q", args, code, errs, want)

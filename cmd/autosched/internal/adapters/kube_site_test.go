@@ -18,9 +18,15 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 )
 
-// workloads are the objects that a cluster keeps after a recorded run, on each of some days, a minute for a
-// second.
-func workloads(t *testing.T, run string, days int) []byte {
+// recorded is a job of a recorded run, on one of some days, with its times.
+type recorded struct {
+	name, queue, gpus string
+	pods, priority    int
+	at                map[string]string // of the columns of times
+}
+
+// kept are the objects that a cluster keeps after a recorded run, on each of some days, a minute for a second.
+func kept(t *testing.T, run string, days int, objects func(recorded) []any) []byte {
 	t.Helper()
 	rows, err := csv.NewReader(testshared.Open(t, "golden", "kubernetes", "runs", run)).ReadAll()
 	if err != nil {
@@ -34,36 +40,60 @@ func workloads(t *testing.T, run string, days int) []byte {
 	for day := range days {
 		zero := time.Date(2026, 3, 1+day, 9, 0, 0, 0, time.UTC)
 		for _, row := range rows[1:] {
-			at := func(name string) string {
+			r := recorded{name: fmt.Sprintf("%s-%d", row[column["job"]], day), queue: "tenant-" + row[column["tenant"]],
+				gpus: row[column["gpus"]], at: map[string]string{}}
+			for _, name := range []string{"submit_s", "start_s", "end_s"} {
 				s, err := strconv.ParseFloat(row[column[name]], 64)
 				if err != nil {
 					t.Fatal(err)
 				}
-				return zero.Add(time.Duration(s * float64(time.Second) * 60)).Format(time.RFC3339)
+				r.at[name] = zero.Add(time.Duration(s * float64(time.Second) * 60)).Format(time.RFC3339)
 			}
-			count, _ := strconv.Atoi(row[column["pods"]])
-			priority, _ := strconv.Atoi(row[column["priority"]])
-			name := fmt.Sprintf("%s-%d", row[column["job"]], day)
-			queue := "tenant-" + row[column["tenant"]]
-			pod := map[string]any{"containers": []any{map[string]any{"resources": map[string]any{
-				"requests": map[string]any{"nvidia.com/gpu": row[column["gpus"]]}}}}}
-			items = append(items, map[string]any{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
-				"metadata": map[string]any{"name": name, "namespace": "default", "uid": "uid-" + name,
-					"creationTimestamp": at("submit_s")},
-				"spec": map[string]any{"queueName": queue, "priority": priority, "podSets": []any{map[string]any{
-					"name": "main", "count": count, "template": map[string]any{"spec": pod}}}},
-				"status": map[string]any{"admission": map[string]any{"clusterQueue": queue}, "conditions": []any{
-					map[string]any{"type": "Admitted", "status": "True", "lastTransitionTime": at("start_s"),
-						"reason": "Admitted"},
-					map[string]any{"type": "Finished", "status": "True", "lastTransitionTime": at("end_s"),
-						"reason": "Succeeded"}}}})
+			r.pods, _ = strconv.Atoi(row[column["pods"]])
+			r.priority, _ = strconv.Atoi(row[column["priority"]])
+			items = append(items, objects(r)...)
 		}
 	}
-	text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
+	text, err := json.Marshal(object{"apiVersion": "v1", "kind": "List", "items": items})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return text
+}
+
+type object = map[string]any
+
+func (r *recorded) meta(name string) object {
+	return object{"name": name, "namespace": "default", "uid": "uid-" + name, "creationTimestamp": r.at["submit_s"]}
+}
+
+func (r *recorded) containers() []any {
+	return []any{object{"resources": object{"requests": object{"nvidia.com/gpu": r.gpus}}}}
+}
+
+func workload(r recorded) []any {
+	return []any{object{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": r.meta(r.name),
+		"spec": object{"queueName": r.queue, "priority": r.priority, "podSets": []any{object{"name": "main",
+			"count": r.pods, "template": object{"spec": object{"containers": r.containers()}}}}},
+		"status": object{"admission": object{"clusterQueue": r.queue}, "conditions": []any{
+			object{"type": "Admitted", "status": "True", "lastTransitionTime": r.at["start_s"], "reason": "Admitted"},
+			object{"type": "Finished", "status": "True", "lastTransitionTime": r.at["end_s"],
+				"reason": "Succeeded"}}}}}
+}
+
+// podGroup is a PodGroup with its Pods.
+func podGroup(r recorded) []any {
+	out := []any{object{"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": r.meta(r.name),
+		"spec": object{"queue": r.queue, "minMember": r.pods}}}
+	for i := range r.pods {
+		meta := r.meta(fmt.Sprintf("%s-%d", r.name, i))
+		meta["annotations"] = object{"scheduling.k8s.io/group-name": r.name}
+		out = append(out, object{"apiVersion": "v1", "kind": "Pod", "metadata": meta,
+			"spec": object{"nodeName": fmt.Sprintf("node-%d", i), "containers": r.containers()},
+			"status": object{"phase": "Succeeded", "startTime": r.at["start_s"], "containerStatuses": []any{
+				object{"state": object{"terminated": object{"finishedAt": r.at["end_s"]}}}}}})
+	}
+	return out
 }
 
 // TestKubeSite: the commands that ask about a history work on a site of Kueue and the Workloads that it keeps, and the
@@ -73,22 +103,75 @@ func TestKubeSite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := kube.Describe("prod", map[string][]byte{"queues.json": queues,
-		"workloads.json": workloads(t, "kueue.strict.a.csv", 14)})
+	dir := described(t, kube.Kueue, map[string][]byte{"queues.json": queues,
+		"workloads.json": kept(t, "kueue.strict.a.csv", 14, workload)})
+	script := asked(t, dir, "kueue", "reclaim", "\n+tenant-0 queueingStrategy: BestEffortFIFO\n")
+	for _, want := range []string{`clusterqueue tenant-0 --type=json -p '[{"op":"test","path":"/spec/queueingStrategy",` +
+		`"value":"StrictFIFO"},{"op":"replace","path":"/spec/queueingStrategy","value":"BestEffortFIFO"}]' "$@"`,
+		`"value":"BestEffortFIFO"},{"op":"replace","path":"/spec/queueingStrategy","value":"StrictFIFO"}]' "$@"`} {
+		if !strings.Contains(script, want) {
+			t.Errorf("no %s in %s", want, script)
+		}
+	}
+}
+
+// TestVolcanoSite: the commands work on a site of Volcano and the PodGroups and Pods that it keeps, and the answer is
+// a script that changes the scheduler's text.
+func TestVolcanoSite(t *testing.T) {
+	golden := func(elem ...string) []byte {
+		text, err := os.ReadFile(testshared.Path(t, append([]string{"golden", "kubernetes"}, elem...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	text := golden("conf", "volcano.default.conf")
+	scheduler, err := kube.ConfigMap(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(t.TempDir(), "site")
-	folder := site.Folder(dir)
-	if err := d.Write(folder, cli.Registration("kueue")); err != nil {
+	nodes := ""
+	for i := range 8 {
+		nodes += fmt.Sprintf(`{"kind":"Node","metadata":{"name":"node-%d"},"status":{"allocatable":{"nvidia.com/gpu":"8"}}}`,
+			i)
+	}
+	dir := described(t, kube.Volcano, map[string][]byte{"queues.json": golden("queues", "volcano.equal.json"),
+		"scheduler.json": scheduler, "nodes.json": []byte(nodes),
+		"podgroups.json": kept(t, "volcano.default.equal.a.csv", 14, podGroup)})
+	script := asked(t, dir, "volcano", "pack", "\n+++ volcano-scheduler.conf\n")
+	const path = `"path":"/data/volcano-scheduler.conf","value":"actions: `
+	for _, want := range []string{"configmap volcano-scheduler-configmap -n volcano-system --type=json -p " +
+		`'[{"op":"test",` + path, `{"op":"replace",` + path} {
+		if strings.Count(script, want) != 2 { // and back
+			t.Errorf("not twice %s in %s", want, script)
+		}
+	}
+}
+
+// described writes the site of objects.
+func described(t *testing.T, s *kube.Scheduler, files map[string][]byte) (dir string) {
+	t.Helper()
+	d, err := s.Describe("prod", files)
+	if err != nil {
 		t.Fatal(err)
 	}
-	history, script := folder.Path(kube.History), filepath.Join(t.TempDir(), "tuned.sh")
+	dir = filepath.Join(t.TempDir(), "site")
+	if err := d.Write(site.Folder(dir), cli.Registration(s.Name)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// asked runs the commands on a site, and returns the script of tune, whose answer has a text.
+func asked(t *testing.T, dir, scheduler, preset, answer string) string {
+	t.Helper()
+	history, script := site.Folder(dir).Path(kube.History), filepath.Join(t.TempDir(), "tuned.sh")
 	for _, c := range []struct{ args, want string }{
-		{"fidelity --trace " + history + " --site " + dir, "kueue (recorded: kueue)"},
-		{"compare --trace " + history + " --site " + dir + " --row kueue:reclaim --ignore-fidelity", "reclaim"},
+		{"fidelity --trace " + history + " --site " + dir, scheduler + " (recorded: " + scheduler + ")"},
+		{"compare --trace " + history + " --site " + dir + " --row " + scheduler + ":" + preset + " --ignore-fidelity",
+			preset},
 		{"tune --trace " + history + " --site " + dir + " --budget 40 --futures 2 --conf-out " + script +
-			" --guard off --ignore-fidelity", "\n+tenant-0 queueingStrategy: BestEffortFIFO\n"},
+			" --guard off --ignore-fidelity", answer},
 		{"evaluate --trace " + history + " --site " + dir + " --methods current,fixed-history --fixed-budget 20 --seeds 1 --ignore-fidelity --out " +
 			filepath.Join(t.TempDir(), "report"), "fixed-history"},
 		{"recommend --trace " + history + " --site " + dir + " --ignore-fidelity", ""},
@@ -99,11 +182,8 @@ func TestKubeSite(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(script)
-	for _, want := range []string{`clusterqueue tenant-0 --type=json -p '[{"op":"test","path":"/spec/queueingStrategy",` +
-		`"value":"StrictFIFO"},{"op":"replace","path":"/spec/queueingStrategy","value":"BestEffortFIFO"}]' "$@"`,
-		`"value":"BestEffortFIFO"},{"op":"replace","path":"/spec/queueingStrategy","value":"StrictFIFO"}]' "$@"`} {
-		if err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("no %s: %v in %s", want, err, text)
-		}
+	if err != nil {
+		t.Error(err)
 	}
+	return string(text)
 }
