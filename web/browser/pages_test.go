@@ -284,7 +284,8 @@ func TestHostileNames(t *testing.T) {
 	s.call(t, "scheduler", "register", "--builtin", "fifo", "--id", "x", "--nodes", "2", "--gpus-per-node", "4")
 	s.call(t, "scheduler", "freeze", "x", "--reason", evil+strings.Repeat("w", 200))
 	p := open(t, s)
-	for _, path := range []string{"/", "/schedulers/x", "/findings", "/schedulers/x%2f..%2f..%3cimg%20src=x%3e/configurations/1%22%3e"} {
+	for _, path := range []string{"/", "/schedulers/x", "/findings", "/schedulers/x?round=..%2f..",
+		"/findings?scheduler=..%2f..", "/schedulers/%ff", "/schedulers/x%2f..%2f..%3cimg%20src=x%3e/configurations/1%22%3e"} {
 		p.visit(s.pages + path)
 		p.sees("Findings")
 		eventually(t, "the page", func() bool { return !strings.Contains(p.text(), "…") })
@@ -317,6 +318,33 @@ func TestState(t *testing.T) {
 	}
 	p.do(chromedp.NavigateBack())
 	p.sees("Audit")
+}
+
+// TestReported: what schedulers report is in their own units, and a value may be 0.
+func TestReported(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
+	s.call(t, "scheduler", "register", "--builtin", "fifo", "--id", "one", "--nodes", "2", "--gpus-per-node", "4")
+	const body = `{"parent":"schedulers/one","reports":[{"schedulerTime":"2026-01-31T00:00:00Z",
+		"configurationRevision":"1","metrics":{"queue_length":90,"jobs_per_s":70,"avg_queue":80,"evictions":0}}]}`
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.pages+"/v1/metrics:report",
+		strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil || answer.Body.Close() != nil || answer.StatusCode != http.StatusOK {
+		t.Fatal(answer, err)
+	}
+	p := open(t, s)
+	p.visit(s.pages + "/schedulers/one/configurations/1")
+	p.sees("mean wait under it")
+	for _, want := range []string{"queue length 90\n", "jobs per s 70\n", "mean wait 1\u00a0min 20\u00a0s",
+		"evictions 0\n"} {
+		if text := p.text() + "\n"; !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q:\n%s", want, text)
+		}
+	}
 }
 
 // TestAssets: all files together are small, compressed, and have the policy that lets nothing from outside run.

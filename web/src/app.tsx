@@ -18,10 +18,19 @@ async function identify(): Promise<Identity> {
   return { name: who.name ?? "", role: who.role ?? "", session: who.credential === "session", may: (m) => methods.has(m) };
 }
 
+// decoded is a part of a path; it stays as it is where it is no UTF-8.
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function App() {
   const url = useURL();
   const who = useLoaded("who", identify);
-  if (!who.data) return who.failure?.status === 401 ? <SignIn done={who.again} />
+  if (!who.data) return who.failure?.status === 401 || who.failure?.status === 403 ? <SignIn done={who.again} why={who.failure} />
     : <main id="main"><Fault failure={who.failure} /></main>;
   if (who.failure?.status === 401) return <SignIn done={who.again} ended />;
   return <Dashboard url={url} who={who.data} />;
@@ -31,7 +40,7 @@ function Dashboard(p: { url: URL; who: Identity }) {
   const { url, who } = p;
   const style = styleOf(url);
   const schedulers = useLoaded("schedulers", listSchedulers);
-  const parts = url.pathname.split("/").filter(Boolean).map(decodeURIComponent);
+  const parts = url.pathname.split("/").filter(Boolean).map(decoded);
   const [kind, name = "", sub, number = ""] = parts;
   const named = /^[a-z0-9-]+$/.test(name);
   const title = !kind ? "Overview" : kind === "findings" ? "Findings"
@@ -61,7 +70,7 @@ function Dashboard(p: { url: URL; who: Identity }) {
           : kind !== "schedulers" || !named ? <Verdict tone="bad" title="There is no such page" />
           : sub === "configurations" && /^\d+$/.test(number) ? <RevisionPage key={name + number} name={name} number={number} who={who} style={style} />
           : !sub
-            ? <SchedulerPage key={name} name={name} round={url.searchParams.get("round") ?? ""} who={who} style={style} />
+            ? <SchedulerPage key={name} name={name} round={/^\d+$/.exec(url.searchParams.get("round") ?? "")?.[0] ?? ""} who={who} style={style} />
           : sub === "what-if" ? <WhatIfPage key={name} name={name} url={url} who={who} style={style} />
           : <Verdict tone="bad" title="There is no such page" />}
       </main>
@@ -95,7 +104,7 @@ function Connection(p: { style: Style }) {
   );
 }
 
-function SignIn(p: { done: () => void; ended?: boolean }) {
+function SignIn(p: { done: () => void; ended?: boolean; why?: Failure }) {
   const [token, setToken] = useState("");
   const [fault, setFault] = useState("");
   useEffect(() => {
@@ -119,6 +128,7 @@ function SignIn(p: { done: () => void; ended?: boolean }) {
       <h1>AutoSched</h1>
       <section class="sign-in">
         <h2>{p.ended ? "The session has ended" : "Sign in"}</h2>
+        {p.why?.status === 403 && <Fault failure={p.why} />}
         <form onSubmit={submit}>
           <label for="token">A token of the roles file</label>
           <input id="token" type="password" autocomplete="current-password" required value={token}

@@ -25,7 +25,7 @@ const acts = {
 // FindingsPage is what rules found of a scheduler, by wasted GPU-hours.
 export function FindingsPage(p: { schedulers: Loaded<Scheduler[]>; url: URL; who?: Identity; style: Style }) {
   const all = p.schedulers.data ?? [];
-  const name = p.url.searchParams.get("scheduler") || id(all[0]?.name);
+  const name = /^[a-z0-9-]+$/.exec(p.url.searchParams.get("scheduler") ?? "")?.[0] || id(all[0]?.name);
   const state = p.url.searchParams.get("state") === "all" ? "" : "OPEN";
   const d = useLoaded<Page>(`${name} ${state}`, async () => name
     ? get(path(`schedulers/${name}`) + "/findings?pageSize=1000" + (state && "&state=" + state)) : {});

@@ -60,8 +60,9 @@ export function quantity(metric: string, v: number | undefined, unit: Unit): str
   return isTime(metric) ? seconds(v, unit) : number(v, 4);
 }
 
-// isTime says whether a metric is a span of time in seconds.
-export const isTime = (metric: string) => /(^|_)(jct|queue|wait|s|seconds|makespan)(_|$)/.test(metric);
+// isTime says whether a metric is a span of time in seconds: avg_queue and restart_s_per_job, not queue_length or jobs_per_s.
+export const isTime = (metric: string) =>
+  /(^|_)((jct|queue|wait|makespan)(_(avg|mean|max|p\d+))?$|(s|seconds)(_|$))/.test(metric) && !/_per_(s|seconds)(_|$)/.test(metric);
 
 const metrics: Record<string, string> = {
   avg_jct: "average JCT",

@@ -218,7 +218,7 @@ function Gain(p: { current: Configuration; metric: string; style: Style }) {
 // reported is the mean of a metric under a revision, with its interval.
 export function reported(m: ReportedMetric, style: Style): string {
   const q = (v?: number) => f.quantity(m.metricId, v, style.unit);
-  return `${f.metricName(m.metricId)} ${q(m.mean)}` +
+  return `${f.metricName(m.metricId)} ${q(m.mean ?? 0)}` +
     (m.meanLow !== undefined ? ` (95 %: ${q(m.meanLow)} to ${q(m.meanHigh)})` : "");
 }
 

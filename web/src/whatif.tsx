@@ -31,7 +31,7 @@ function read(text: string, s: ParameterSpec): Value | undefined {
   if (special) return special.value ?? 0;
   const numbers = text.split(",").map((t) => t.trim() === "" ? NaN : Number(t));
   if (s.arraySpec && text.trim() === "") return [];
-  if (numbers.some(Number.isNaN)) return undefined;
+  if (!numbers.every(Number.isFinite)) return undefined;
   return s.arraySpec ? numbers : numbers.length === 1 ? numbers[0] : undefined;
 }
 
