@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/autosched/autosched/internal/kubejson"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -26,7 +27,8 @@ func isNode(object map[string]any) bool {
 
 // stateOf returns the state of a node, its GPUs, and since when it has been Ready or not.
 func stateOf(o *unstructured.Unstructured) (state workload.EventKind, gpus int, since time.Duration) {
-	since = time.Duration(o.GetCreationTimestamp().UnixNano())
+	created, _, _ := unstructured.NestedString(o.Object, "metadata", "creationTimestamp")
+	since = instant(created)
 	ready := false
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -48,10 +50,9 @@ func stateOf(o *unstructured.Unstructured) (state workload.EventKind, gpus int, 
 }
 
 // GPUs returns the GPUs that a node offers.
-func GPUs(o *unstructured.Unstructured) (gpus int) {
-	allocatable, _, _ := unstructured.NestedMap(o.Object, "status", "allocatable")
-	fmt.Sscan(fmt.Sprint(allocatable[GPU]), &gpus) // none where it has no such number
-	return gpus
+func GPUs(o *unstructured.Unstructured) int {
+	n := kubejson.Of(o.Object).Get("status", "allocatable", GPU).Whole() // none where it has no such number
+	return min(n, workload.MaxGPUsPerNode)
 }
 
 // instant reads a time of the API; 0 for none.
