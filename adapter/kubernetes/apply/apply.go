@@ -602,6 +602,13 @@ func (d *Driver) shows(ctx context.Context, f Field, value any) (bool, error) {
 	return d.o.Evidence(ctx, f, value)
 }
 
+// TakesOver reports whether the driver is still to set fields that someone else changed.
+func (d *Driver) TakesOver() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.o.TakeOver
+}
+
 // Level is how far the configuration last applied is known to have come.
 func (d *Driver) Level() Level {
 	d.mu.Lock()

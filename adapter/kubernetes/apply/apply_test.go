@@ -249,8 +249,16 @@ func TestDrift(t *testing.T) {
 	f.s.edit("a", strategy, "BestEffortFIFO", "kubectl-edit")
 	f.o.TakeOver, f.o.HandOver = true, nil
 	d = f.open()
+	f.s.fault = func(int, bool) error { return errors.New("away") }
+	f.apply(d, next, "away")
+	if f.s.fault = nil; !d.TakesOver() {
+		t.Error("the one time is over, and nothing was set")
+	}
 	f.apply(d, next, "")
 	f.has("a", strategy, "StrictFIFO", Manager)
+	if d.TakesOver() {
+		t.Error("it takes over again")
+	}
 	f.s.edit("a", strategy, "BestEffortFIFO", "kubectl-edit")
 	f.apply(d, next, "changed by someone else") // it was for once
 	f.s.edit("a", strategy, "StrictFIFO", "kubectl-edit")

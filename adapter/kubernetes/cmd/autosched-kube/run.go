@@ -183,6 +183,7 @@ func (o *runOptions) run(ctx context.Context, notes io.Writer) error {
 		if err != nil {
 			return err
 		}
+		defer func() { o.takeOver = d.TakesOver() }() // not again once the lease is held again
 		session.Driver = d
 		return session.Run(ctx)
 	}
