@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -145,17 +147,13 @@ func (v Value) Items() []Value {
 	return out
 }
 
-// Keys are the names of the fields below, in no order.
+// Keys are the names of the fields below, in order.
 func (v Value) Keys() []string {
 	m, is := v.v.(map[string]any)
 	if !is && v.v != nil {
 		v.Fail("is not an object")
 	}
-	out := make([]string, 0, len(m))
-	for name := range m {
-		out = append(out, name)
-	}
-	return out
+	return slices.Sorted(maps.Keys(m))
 }
 
 // Text is a text.

@@ -45,6 +45,17 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestFirstError: of two wrong fields the same one is named each time.
+func TestFirstError(t *testing.T) {
+	for range 50 {
+		o := Of(map[string]any{"a/gpu": "x", "b/gpu": "y"})
+		ListGPUs(o.Get())
+		if err := o.Err(); err == nil || !strings.Contains(err.Error(), "a/gpu") {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestQuantity(t *testing.T) {
 	for text, want := range map[string]float64{`8`: 8, `"8"`: 8, `"1k"`: 1000, `"2Ki"`: 2048, `"500m"`: .5, `1e3`: 1000,
 		`"1.5Gi"`: 1.5 * (1 << 30), `-3`: -3} {
