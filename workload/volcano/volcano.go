@@ -243,8 +243,8 @@ func (m *Mapper) job(g *group) (job workload.Job, pods []*kubejson.Object, err e
 			priority = max(priority, p.Get("spec", "priority").Int())
 			for _, c := range p.Get("spec", "containers").Items() {
 				requests := c.Get("resources", "requests")
-				asks.MilliCPUs += int64(math.Ceil(1000 * max(0, requests.Get("cpu").Float())))
-				asks.Memory += int64(max(0, requests.Get("memory").Float()))
+				asks.MilliCPUs = sum(asks.MilliCPUs, math.Ceil(1000*requests.Get("cpu").Float()), workload.MaxMilliCPUs)
+				asks.Memory = sum(asks.Memory, requests.Get("memory").Float(), workload.MaxMemory)
 			}
 			if p.Err() != nil {
 				return job, nil, p.Err()
@@ -260,12 +260,16 @@ func (m *Mapper) job(g *group) (job workload.Job, pods []*kubejson.Object, err e
 	if members > 1 && gpus%members == 0 {
 		asks.NodeCount = int32(members)
 	}
-	asks.MilliCPUs, asks.Memory = min(asks.MilliCPUs, workload.MaxMilliCPUs), min(asks.Memory, workload.MaxMemory)
 	if gpus > workload.MaxGPUs {
 		return job, nil, fmt.Errorf("%s: spec: asks for more than %d GPUs", o, workload.MaxGPUs)
 	}
 	return workload.Job{ID: o.UID(), Tenant: cmp.Or(o.Get("spec", "queue").Text(), "default"), Key: kubejson.Key(o),
 		GPUs: workload.GPUs(gpus), Requested: asks.Shared()}, pods, o.Err()
+}
+
+// sum adds an amount, which may be infinite, up to a limit.
+func sum(a int64, more float64, most int64) int64 {
+	return int64(min(float64(a)+max(0, more), float64(most)))
 }
 
 // begun is when a pod on a node began.

@@ -149,6 +149,26 @@ func TestOrder(t *testing.T) {
 	})
 }
 
+// TestTooLarge: requests beyond 64 bits are the most that a job asks for.
+func TestTooLarge(t *testing.T) {
+	var m volcano.Mapper
+	p := pod("j", "a-0", -1, -1)
+	requests := map[string]any{"nvidia.com/gpu": int64(8), "cpu": "1e999", "memory": "9Ei"}
+	p["spec"] = map[string]any{"containers": []any{map[string]any{"resources": map[string]any{"requests": requests}}}}
+	g := podGroup("j")
+	g["spec"].(map[string]any)["minMember"] = int64(1)
+	if _, err := m.Put(p); err != nil {
+		t.Fatal(err)
+	}
+	events, err := m.Put(g)
+	if err != nil || len(events) != 1 {
+		t.Fatalf("%v, %v", events, err)
+	}
+	if r := events[0].Job.Request(); r.MilliCPUs != workload.MaxMilliCPUs || r.Memory != workload.MaxMemory {
+		t.Errorf("%+v", r)
+	}
+}
+
 // FuzzTake: whatever an object says, there are valid events or an error that names it.
 func FuzzTake(f *testing.F) {
 	f.Add(`{"kind":"PodGroup","metadata":{"name":"a","uid":"u","creationTimestamp":"2026-01-01T00:00:00Z"},` +
