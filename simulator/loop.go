@@ -52,6 +52,9 @@ func (s *Sim) RunUntil(ctx context.Context, until time.Duration) error {
 			}
 			// No event is left: ask the policy once more before giving up.
 			asked = true
+			if p, ok := s.policy.(Stallable); ok {
+				p.Stalled()
+			}
 			if err := s.decide(); err != nil {
 				return err
 			}

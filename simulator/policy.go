@@ -44,6 +44,13 @@ type Freed interface {
 	Freed(j ID)
 }
 
+// Stallable is a policy under which jobs may wait for ever.
+type Stallable interface {
+	// Stalled reports that jobs wait and nothing runs or arrives any more: the plan that follows must start one, or the
+	// run fails.
+	Stalled()
+}
+
 // Holding is a policy that knows of jobs that may not start for a time after a preemption (View.JobEligible).
 // For others, the run is as if it resumed when that time is over.
 type Holding interface {

@@ -198,18 +198,20 @@ func (p *policy) settling() int {
 	return n
 }
 
-// allocate starts jobs. pkg/scheduler/actions/allocate/allocate.go.
+// allocate starts jobs, by the rules but for one in a run that is stalled. pkg/scheduler/actions/allocate/allocate.go.
 func (p *policy) allocate() {
 	p.begin()
 	for q, j, ok := p.turn(); ok; q, j, ok = p.turn() {
-		if q.deserved <= q.allocated { // overused
+		if q.deserved <= q.allocated && !p.stalled { // overused
 			q.next = len(q.waiting)
 			continue
 		}
-		if !p.shut(j) && q.allows(float64(p.jobs[j].gpus)) && p.place(j) && p.start(j) {
+		if (p.stalled || !p.shut(j) && q.allows(float64(p.jobs[j].gpus))) && p.place(j) && p.start(j) {
 			p.started(j)
+			p.stalled = false
 		}
 	}
+	p.stalled = false
 	for i := range p.queues {
 		q := &p.queues[i]
 		q.waiting = slices.DeleteFunc(q.waiting, p.v.JobRunning)

@@ -5,7 +5,8 @@
 // queue, reclaim those of queues beyond their shares. It follows Volcano 1.15; each rule names the source it is from.
 //
 // A queue deserves its weight's part of the GPUs, at most as many as its jobs ask for, and its jobs hold no more: a
-// gang wider than that does not start while the jobs of all queues together ask for more than the cluster has.
+// gang wider than that does not start while the jobs of all queues together ask for more than the cluster has. Where
+// such gangs wait for each other and nothing runs or arrives any more, the first one starts, so that the run ends.
 //
 // A run that resumes does not know which waiting jobs were let in, and lets them in anew. A configuration alone gives
 // sessions at the multiples of the period that take no time; Members draws when they come and how long they last. Left
@@ -43,6 +44,7 @@ type policy struct {
 	running []simulator.ID
 
 	changed  bool          // since the last session
+	stalled  bool          // nothing runs or arrives any more
 	late     time.Duration // when the wait of a job that is not let in gets too long, never for none
 	used     int           // GPUs of running jobs
 	inqueue  int           // GPUs of waiting jobs that are let in
@@ -97,7 +99,7 @@ func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
 		p.add(q)
 	}
 	p.jobs, p.running, p.recent = p.jobs[:0], p.running[:0], p.recent[:0]
-	p.used, p.inqueue, p.changed, p.late = 0, 0, true, never
+	p.used, p.inqueue, p.changed, p.stalled, p.late = 0, 0, true, false, never
 	p.step = p.settings.SchedulePeriod + p.unknowns.Session
 	p.clock = p.unknowns.Phase - p.unknowns.Phase/p.step*p.step
 	p.previous = p.clock - p.step
@@ -225,6 +227,9 @@ func (p *policy) Freed(j simulator.ID) {
 	p.change()
 }
 
+// Stalled implements simulator.Stallable.
+func (p *policy) Stalled() { p.stalled = true }
+
 // change brings about the next session.
 func (p *policy) change() {
 	p.changed = true
@@ -246,7 +251,8 @@ func (p *policy) after(t time.Duration) time.Duration { return p.last(t) + p.ste
 func (p *policy) Plan(*simulator.Plan) {
 	now := p.v.Now()
 	at := p.last(now)
-	if at <= now-max(1, p.v.Round()) || at == p.clock && p.ran || !p.changed && at < p.late {
+	if !p.stalled &&
+		(at <= now-max(1, p.v.Round()) || at == p.clock && p.ran || !p.changed && at < p.late) {
 		p.wake()
 		return
 	}
