@@ -212,14 +212,14 @@ func (g *guard) admit(method string, c access.Credential) (access.Caller, rule, 
 	}
 	caller, err := g.identify(c)
 	if err == nil && !r.allows(caller, caller.Scheduler) {
-		err = denied(caller, method)
+		err = denied(caller, method, r.roles)
 	}
 	return caller, r, err
 }
 
-func denied(c access.Caller, method string) error {
+func denied(c access.Caller, method string, roles []access.Role) error {
 	var may []string
-	for _, r := range methodRules[method].roles {
+	for _, r := range roles {
 		may = append(may, string(r))
 	}
 	return fmt.Errorf("%w: %s has role %s, which may not call %s; %s may", access.ErrRole, c.Name, c.Role,

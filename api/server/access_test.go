@@ -670,6 +670,9 @@ func TestOperationsAccess(t *testing.T) {
 		if w.Code != c.code {
 			t.Errorf("%s by %q: %d, want %d", c.path, c.token, w.Code, c.code)
 		}
+		if text := w.Body.String(); c.code == 403 && !strings.Contains(text, "viewer or operator or admin may") {
+			t.Errorf("%s by %q: %s", c.path, c.token, text)
+		}
 	}
 }
 

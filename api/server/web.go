@@ -359,7 +359,7 @@ func (h *web) readers(next http.Handler) http.Handler {
 			var caller access.Caller
 			caller, err = h.server.guard.identify(credential)
 			if err == nil && !slices.Contains(readerRoles, caller.Role) {
-				err = denied(caller, r.URL.Path)
+				err = denied(caller, r.URL.Path, readerRoles)
 			}
 		}
 		if err != nil {
