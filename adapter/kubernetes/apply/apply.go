@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -103,7 +104,8 @@ type Driver struct {
 	last  *adapter.Applied
 	known adapter.InForce // the service's knowledge of the configuration in force
 	asked bool            // a configuration was to be applied since the start
-	level Level
+
+	level atomic.Int32 // a Level
 }
 
 // Open checks that the API server has the fields of all tuned parameters, and that they have an effect.
@@ -211,7 +213,8 @@ func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (_ map[string]*
 		return nil, err
 	}
 	sent := adapter.AppliedOf(c, want)
-	d.last, d.known, d.level, d.o.TakeOver = &sent, adapter.InForce{Values: got}, level, false
+	d.last, d.known, d.o.TakeOver = &sent, adapter.InForce{Values: got}, false
+	d.level.Store(int32(level))
 	return adapter.ToProto(got)
 }
 
@@ -609,12 +612,8 @@ func (d *Driver) TakesOver() bool {
 	return d.o.TakeOver
 }
 
-// Level is how far the configuration last applied is known to have come.
-func (d *Driver) Level() Level {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.level
-}
+// Level is how far the configuration last applied is known to have come. It waits for nothing.
+func (d *Driver) Level() Level { return Level(d.level.Load()) }
 
 // Look implements [adapter.Applier].
 func (d *Driver) Look(ctx context.Context) (*pb.AcknowledgeConfigurationRequest, string, func()) {
@@ -624,18 +623,19 @@ func (d *Driver) Look(ctx context.Context) (*pb.AcknowledgeConfigurationRequest,
 		return nil, "", nil // nothing is in force, or it is acknowledged with the first offer
 	}
 	var now adapter.InForce
+	level := Nothing
 	live, err := d.read(ctx)
 	if err == nil {
 		if foreign := live.foreign(); foreign != "" {
 			now.Foreign = fmt.Sprintf("%v: %s", ErrChanged, foreign)
 		}
-		now.Values, d.level, err = d.inForce(ctx, live, d.last.Sent)
+		now.Values, level, err = d.inForce(ctx, live, d.last.Sent)
 	}
 	if ctx.Err() != nil {
 		return nil, "", nil
 	}
-	if err != nil {
-		now.Fault, d.level = err.Error(), Nothing
+	if d.level.Store(int32(level)); err != nil {
+		now.Fault = err.Error()
 	}
 	if now.Equal(d.known) {
 		return nil, "", nil

@@ -249,8 +249,8 @@ func TestDrift(t *testing.T) {
 	f.s.edit("a", strategy, "BestEffortFIFO", "kubectl-edit")
 	f.o.TakeOver, f.o.HandOver = true, nil
 	d = f.open()
-	f.s.fault = func(int, bool) error { return errors.New("away") }
-	f.apply(d, next, "away")
+	f.s.fault = func(int, bool) error { return fmt.Errorf("away from %v", d.Level()) }
+	f.apply(d, next, "away from nothing")
 	if f.s.fault = nil; !d.TakesOver() {
 		t.Error("the one time is over, and nothing was set")
 	}

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"io"
+	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,5 +50,27 @@ func TestUsage(t *testing.T) {
 	}
 	if code, out, _ := clitest.Run("version"); code != 0 || !strings.Contains(out, "simulator") {
 		t.Errorf("%d %s", code, out)
+	}
+}
+
+// TestOperations: metrics and probes are answered before anything is known.
+func TestOperations(t *testing.T) {
+	ops, err := (&runOptions{operations: "127.0.0.1:0"}).listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go ops.serve(slog.New(slog.DiscardHandler))
+	defer ops.Close()
+	for path, want := range map[string]string{"/metrics": "autosched_kube_level 0", "/healthz": "ok",
+		"/readyz": "waiting for the service and the cluster"} {
+		answer, err := http.Get("http://" + ops.listener.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %v: %s, want %s", path, err, text, want)
+		}
 	}
 }

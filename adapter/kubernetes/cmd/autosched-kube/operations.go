@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/autosched/autosched/adapter/kubernetes/apply"
 	"github.com/autosched/autosched/adapter/kubernetes/events"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/client"
@@ -26,6 +27,7 @@ type operations struct {
 	outcomes *prometheus.CounterVec
 	watcher  atomic.Pointer[events.Watcher] // nil before the first watch
 	watched  []prometheus.Collector         // of it
+	driver   atomic.Pointer[apply.Driver]   // nil while nothing is put in force
 	listener net.Listener                   // nil if none is wanted
 	server   http.Server
 }
@@ -43,7 +45,9 @@ func (o *runOptions) listen() (*operations, error) {
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "autosched_kube_applied_total",
 			Help: "Configurations that were to be put in force, by outcome: applied, refused or failed."},
 			[]string{"outcome"})}
-	out.registry.MustRegister(info, out.mode, out.lease, out.outcomes)
+	out.registry.MustRegister(info, out.mode, out.lease, out.outcomes, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "autosched_kube_level", Help: "How far the configuration last applied is known to have come: 1 stored by " +
+			"the API server, 2 accepted by the scheduler, 3 in force; 0 if nothing is known."}, out.level))
 	if o.operations == "" {
 		return out, nil
 	}
@@ -85,6 +89,13 @@ func (o *operations) ready(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "ok: the cluster is watched")
+}
+
+func (o *operations) level() float64 {
+	if d := o.driver.Load(); d != nil {
+		return float64(d.Level())
+	}
+	return 0
 }
 
 // applied logs and counts the outcomes of configurations.

@@ -184,6 +184,8 @@ func (o *runOptions) run(ctx context.Context, notes io.Writer) error {
 			return err
 		}
 		defer func() { o.takeOver = d.TakesOver() }() // not again once the lease is held again
+		ops.driver.Store(d)
+		defer ops.driver.Store(nil)
 		session.Driver = d
 		return session.Run(ctx)
 	}
