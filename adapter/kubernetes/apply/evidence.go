@@ -47,7 +47,8 @@ func Metrics(read func(context.Context) ([]byte, error), gpu string) func(contex
 				continue
 			}
 			_, number, _ := strings.Cut(labels, "} ")
-			v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+			number, _, _ = strings.Cut(strings.TrimSpace(number), " ") // a time may follow
+			v, err := strconv.ParseFloat(number, 64)
 			if err != nil {
 				return false, fmt.Errorf("metrics: %w", err)
 			}

@@ -162,7 +162,7 @@ func TestMetrics(t *testing.T) {
 	}{{"8", Accepted}, {"4", InForce}, {"+Inf", Accepted}} {
 		metrics = `kueue_cluster_queue_borrowing_limit{cluster_queue="aa",resource="nvidia.com/gpu"} 4
 kueue_cluster_queue_borrowing_limit{cluster_queue="a",flavor="h100",resource="cpu"} 4
-kueue_cluster_queue_borrowing_limit{cluster_queue="a",flavor="h100",resource="nvidia.com/gpu"} ` + x.value + "\n"
+kueue_cluster_queue_borrowing_limit{cluster_queue="a",flavor="h100",resource="nvidia.com/gpu"} ` + x.value + " 1767225600000\n"
 		if d.Look(t.Context()); d.Level() != x.want {
 			t.Errorf("%s: %v", x.value, d.Level())
 		}

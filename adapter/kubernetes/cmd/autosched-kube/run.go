@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +44,7 @@ type runOptions struct {
 	handOver   []string
 	takeOver   bool
 	lease      string
+	metrics    string
 }
 
 func newRunCmd() *cobra.Command {
@@ -92,6 +94,8 @@ before anything starts.`,
 	fl.StringSliceVar(&o.handOver, "hand-over", nil, "fields that other managers own and the adapter may set")
 	fl.BoolVar(&o.takeOver, "take-over", false, "set fields that someone else changed, once")
 	fl.StringVar(&o.lease, "lease-namespace", "", "namespace of the lease of the active adapter (default: none is held)")
+	fl.StringVar(&o.metrics, "scheduler-metrics", "",
+		"URL of the scheduler's metrics, which show values in force (default: none is read)")
 	return cmd
 }
 
@@ -108,6 +112,8 @@ func (o *runOptions) check() error {
 		return cli.Usage(fmt.Errorf("--mode: %q is not %s", o.mode, strings.Join(modes, ", ")))
 	case o.mode != "observe" && o.lease == "":
 		return cli.Usage(fmt.Errorf("--lease-namespace: is missing, and --mode %s changes the cluster", o.mode))
+	case o.metrics != "" && !strings.HasPrefix(o.metrics, "http://") && !strings.HasPrefix(o.metrics, "https://"):
+		return cli.Usage(errors.New("--scheduler-metrics: is no URL of http or https"))
 	case o.interval < time.Second:
 		return cli.Usage(fmt.Errorf("--poll-interval: %v is less than a second", o.interval))
 	}
@@ -179,7 +185,8 @@ func (o *runOptions) run(ctx context.Context, notes io.Writer) error {
 			return session.Run(ctx)
 		}
 		d, err := apply.Open(ctx, apply.Options{Client: objects, Config: config, Scheduler: settings.scheduler,
-			Tuned: tuned, HandOver: o.handOver, TakeOver: o.takeOver, Until: until})
+			Tuned: tuned, HandOver: o.handOver, TakeOver: o.takeOver, Until: until,
+			Evidence: o.evidence(warn)})
 		if err != nil {
 			return err
 		}
@@ -199,6 +206,51 @@ func (o *runOptions) run(ctx context.Context, notes io.Writer) error {
 			return lead(ctx, l.Until)
 		})
 	return ended(ctx, cli.PlainError(o.connect.Server, err))
+}
+
+// evidence reads the scheduler's metrics, at most once a second; without them there is no evidence.
+func (o *runOptions) evidence(warn func(error)) func(context.Context, apply.Field, any) (bool, error) {
+	if o.metrics == "" {
+		return nil
+	}
+	var text []byte
+	var read time.Time
+	said := ""
+	return apply.Metrics(func(ctx context.Context) ([]byte, error) {
+		if time.Since(read) < time.Second {
+			return text, nil
+		}
+		var err error
+		text, err = fetch(ctx, o.metrics)
+		fault := ""
+		if read = time.Now(); err != nil {
+			fault = err.Error()
+		}
+		if fault != "" && fault != said {
+			warn(fmt.Errorf("--scheduler-metrics: %w", err))
+		}
+		said = fault
+		return text, nil
+	}, events.GPU)
+}
+
+// fetch reads a text of at most 64 MiB.
+func fetch(ctx context.Context, url string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, errors.New(answer.Status)
+	}
+	return io.ReadAll(io.LimitReader(answer.Body, 64<<20))
 }
 
 // permitted has the service treat the scheduler as --mode says, and refuses one that anyone commands.
