@@ -23,8 +23,8 @@ type Cause struct {
 const (
 	MoreCapacity   = "capacity higher than assumed"
 	LessCapacity   = "capacity lower than assumed"
-	Reservations   = "reservations of backfill" // jobs wait beside free GPUs that are kept for wider ones
-	Limit          = "a limit"                  // of a tenant, a partition or a GPU model
+	Reservations   = "room for wider jobs" // jobs wait beside free GPUs that are kept for wider ones
+	Limit          = "a limit"             // of a tenant, a partition or a GPU model
 	OtherOrder     = "another order"
 	OtherScheduler = "another scheduler"
 	TimeLimits     = "time limits"
@@ -143,9 +143,9 @@ func lessCapacity(in *Input, r *Report, rec *record, own, best *run) *Cause {
 	}
 	if kept >= minReserved*sum {
 		return &Cause{Reservations, fmt.Sprintf("%s; in %.0f %% of it a wider job that was submitted before waited for more "+
-			"GPUs than were free, and backfill keeps room for it", evidence, 100*kept/sum),
-			"there is no limit to declare: simulate the scheduler in force with the jobs' time limits; jobs that ask for " +
-				"less time than they do pass such gaps"}
+			"GPUs than were free: backfill, or a strict order, keeps room for it", evidence, 100*kept/sum),
+			"there is no limit to declare: simulate the scheduler in force; with backfill also the jobs' time limits, as " +
+				"jobs that ask for less time than they do pass such gaps"}
 	}
 	if who := concentration(own.pairs, excess, sum, in, parts); who != "" {
 		return &Cause{Limit, evidence + "; " + who,

@@ -94,7 +94,8 @@ func poolsOf(in *Input) *pools {
 }
 
 // idle is how long each recorded job waited while the GPUs that it asks for were free in its pool, and how long of it a
-// wider job of the pool that was submitted before it waited for more GPUs than were free: backfill keeps room for it.
+// wider job of the pool that was submitted before it waited for more GPUs than were free: backfill, or a strict order,
+// keeps room for it.
 func (p *pools) idle(pairs []pair) (idle, reserved []time.Duration) {
 	idle, reserved = make([]time.Duration, len(pairs)), make([]time.Duration, len(pairs))
 	for k := range p.all {

@@ -142,6 +142,9 @@ func TestReservationsAreACause(t *testing.T) {
 		names = append(names, c.Name)
 	}
 	if len(names) == 0 || names[0] != Reservations {
-		t.Errorf("causes %q", names)
+		t.Fatalf("causes %q", names)
+	}
+	if c := r.Causes[0]; !strings.Contains(c.Evidence, "or a strict order") {
+		t.Errorf("evidence that names backfill alone: %s", c.Evidence)
 	}
 }
