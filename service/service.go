@@ -207,7 +207,7 @@ func (s *service) serveWeb(ctx context.Context) error {
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(s.web) }()
-	s.log.Info("answering HTTP: /v1, /metrics, /healthz and /readyz", "address", s.web.Addr().String())
+	s.log.Info("answering HTTP: pages, /v1, /metrics, /healthz and /readyz", "address", s.web.Addr().String())
 	select {
 	case err := <-served: // of the listener: the API goes on
 		s.log.Error("HTTP is not served", "err", err)
