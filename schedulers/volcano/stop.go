@@ -14,6 +14,7 @@ type stops struct {
 	chosen     []simulator.ID // of them for the job at hand
 	here       []simulator.ID // on the node at hand
 	stopped    []simulator.ID // in this action
+	promised   []simulator.ID // waiting jobs that got room in this session
 	seats      []workload.NodeGPUs
 }
 
@@ -43,19 +44,37 @@ func (p *policy) reclaim() {
 	})
 }
 
-// eachStarving has the waiting jobs that are let in in turn.
+// eachStarving has the waiting jobs that are let in in turn. One that got room in the session is pipelined: it counts
+// for its queue, and gets no more. Pipeline in pkg/scheduler/framework/statement.go.
 func (p *policy) eachStarving(do func(q *queue, j simulator.ID)) {
+	s := &p.stops
+	if !slices.ContainsFunc(p.nodes, func(n node) bool { return n.promised > 0 }) {
+		s.promised = s.promised[:0]
+	}
+	for _, j := range s.promised {
+		p.pipeline(j, 1)
+	}
 	p.begin()
 	for q, j, ok := p.turn(); ok; q, j, ok = p.turn() {
-		if !p.shut(j) && p.jobs[j].pods > 0 {
+		if !p.shut(j) && p.jobs[j].pods > 0 && !slices.Contains(s.promised, j) {
 			do(q, j)
 		}
+	}
+	for _, j := range s.promised {
+		p.pipeline(j, -1)
 	}
 	for _, v := range p.stops.stopped {
 		p.wait(v)
 		p.changed = true
 	}
 	p.stops.stopped = p.stops.stopped[:0]
+}
+
+// pipeline counts a job among the ones of its queue that hold GPUs, or (by -1) no more.
+func (p *policy) pipeline(j simulator.ID, by int) {
+	q := &p.queues[p.jobs[j].queue]
+	q.allocated += float64(by) * float64(p.jobs[j].gpus)
+	q.count()
 }
 
 // candidates lists the running jobs that may be stopped, those of the queue with the greatest share first, in it those
@@ -102,6 +121,8 @@ func (p *policy) makeRoom(q *queue, j simulator.ID) {
 		p.queues[p.jobs[v].queue].count()
 	}
 	s.stopped = append(s.stopped, s.chosen...)
+	s.promised = append(s.promised, j)
+	p.pipeline(j, 1)
 }
 
 // clears reports whether a pod of a queue would fit on a node if candidates there stopped.

@@ -120,6 +120,25 @@ func TestStops(t *testing.T) {
 	}
 }
 
+// TestPipelined: jobs that get room count for their queue, which reclaims no more than it deserves, and have room once.
+func TestPipelined(t *testing.T) {
+	s := volcano.Defaults()
+	s.Actions = []volcano.Action{volcano.Allocate, volcano.Reclaim}
+	jobs := []workload.Job{job("a0", "a", 0, 100, 1, 8, 0), job("a1", "a", 0, 100, 1, 8, 0),
+		job("a2", "a", 0, 100, 1, 8, 0), job("b0", "b", 10, 100, 1, 8, 0), job("b1", "b", 10, 100, 1, 8, 0)}
+	_, stops, err := simulate(t, queues(3, 1, 1), s, jobs...)
+	if err != nil || stops["a0"]+stops["a1"]+stops["a2"] != 1 {
+		t.Errorf("for the first of two jobs of 8 in a queue that deserves 12, stopped %v, %v", stops, err)
+	}
+	s.Actions = []volcano.Action{volcano.Allocate, volcano.Preempt, volcano.Reclaim}
+	jobs = []workload.Job{job("a0", "a", 0, 100, 1, 8, 0), job("a1", "a", 0, 100, 1, 8, 0),
+		job("b0", "b", 0, 100, 1, 8, 0), job("b1", "b", 10, 100, 1, 8, 1)}
+	_, stops, err = simulate(t, queues(3, 1, 1), s, jobs...)
+	if err != nil || stops["b0"] != 1 || stops["a0"]+stops["a1"] > 0 {
+		t.Errorf("preempt and reclaim for one job: stopped %v, %v", stops, err)
+	}
+}
+
 // TestBounds: with any settings no node has more than its GPUs in use, a queue starts no job beyond its capability, and
 // none is stopped without an action that stops.
 func TestBounds(t *testing.T) {
