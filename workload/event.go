@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -114,6 +115,11 @@ func (k EventKind) OfJob() bool { return k >= Submitted && k <= Finished }
 
 // OfNode reports whether the event is about a node.
 func (k EventKind) OfNode() bool { return k == NodeUp || k == NodeDown || k == NodeDrained }
+
+// CompareEvents orders events by time, then by kind, then by id.
+func CompareEvents(a, b Event) int {
+	return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
+}
 
 // Validate names the first field that makes no sense by itself: "field: why".
 func (e *Event) Validate() error {

@@ -273,8 +273,6 @@ func (p *past) events() []workload.Event {
 	for _, events := range p.jobs {
 		out = append(out, events...)
 	}
-	slices.SortStableFunc(out, func(a, b workload.Event) int {
-		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortStableFunc(out, workload.CompareEvents)
 	return out
 }

@@ -43,7 +43,7 @@ func (m *Mapper) Take(o *kubejson.Object) ([]workload.Event, error) {
 				out = append(out, events...)
 			}
 		}
-		slices.SortFunc(out, compare)
+		slices.SortFunc(out, workload.CompareEvents)
 		return out, o.Err()
 	case "Workload":
 		return m.events(o)
@@ -74,10 +74,6 @@ func (m *Mapper) Delete(o map[string]any, at time.Time) []workload.Event {
 
 // Waiting is the number of Workloads whose LocalQueue is not known.
 func (m *Mapper) Waiting() int { return len(m.waiting) }
-
-func compare(a, b workload.Event) int {
-	return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
-}
 
 // queueOf is the LocalQueue of a Workload, with its namespace.
 func queueOf(o *kubejson.Object) string {
@@ -142,7 +138,7 @@ func (m *Mapper) events(o *kubejson.Object) ([]workload.Event, error) {
 		m.waiting[o.UID()] = o
 		return nil, nil
 	}
-	slices.SortFunc(out, compare)
+	slices.SortFunc(out, workload.CompareEvents)
 	return out, nil
 }
 

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -110,9 +109,7 @@ func finishObjects(in *input) error {
 	for range k.leftOut() {
 		in.report.leaveOut(k.why)
 	}
-	for _, e := range slices.SortedFunc(maps.Values(k.events), func(a, b workload.Event) int {
-		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
-	}) {
+	for _, e := range slices.SortedFunc(maps.Values(k.events), workload.CompareEvents) {
 		if err := e.Validate(); err != nil {
 			return fmt.Errorf("job %s: %w", e.Job.ID, err)
 		}

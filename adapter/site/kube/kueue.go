@@ -61,7 +61,7 @@ func pathOf(o map[string]any, name string) ([]string, error) {
 	for _, g := range kubejson.Of(o).Get("spec", "resourceGroups").Items() {
 		for _, flavor := range g.Get("flavors").Items() {
 			for _, r := range flavor.Get("resources").Items() {
-				if strings.HasSuffix(r.Get("name").Text(), "/gpu") {
+				if kubejson.IsGPU(r.Get("name").Text()) {
 					found = append(found, r.At())
 				}
 			}

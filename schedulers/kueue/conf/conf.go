@@ -128,9 +128,7 @@ func (s *Site) finish(nodes map[nodeKind]int, waiting int) error {
 			fmt.Sprintf("%d Workloads have a LocalQueue that is not among the objects", waiting))
 	}
 	slices.Sort(s.Findings)
-	slices.SortStableFunc(s.Events, func(a, b workload.Event) int {
-		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortStableFunc(s.Events, workload.CompareEvents)
 	return c.Validate()
 }
 

@@ -80,9 +80,7 @@ func Read(files map[string][]byte) (*Site, error) {
 			}
 		}
 	}
-	s.Events = slices.SortedFunc(maps.Values(seen), func(a, b workload.Event) int {
-		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
-	})
+	s.Events = slices.SortedFunc(maps.Values(seen), workload.CompareEvents)
 	slices.SortFunc(s.Cluster.VCs, func(a, b workload.VC) int { return cmp.Compare(a.Tenant, b.Tenant) })
 	for i := 1; i < len(s.Cluster.VCs); i++ {
 		if name := s.Cluster.VCs[i].Tenant; name == s.Cluster.VCs[i-1].Tenant {
