@@ -166,9 +166,7 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 			History: in.History}}, nil
 	}
 	in.Settings = in.Settings.WithDefaults()
-	if in.Engine == nil {
-		in.Engine = generation.NewEngine(in.Zero, in.Rule.Generator())
-	}
+	in.startEngine()
 	at, constant := in.State.At, in.Seed
 	in.Seed = in.seed()
 	if in.Rule == RulePaper {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -31,7 +32,15 @@ func (in *Input) chooseSearch() (before *history, now situation, why string) {
 
 // draw samples futures for the settings, which have their defaults.
 func (in *Input) draw(ctx context.Context, seed uint64) ([]Scenario, error) {
+	in.startEngine()
 	return in.Forecast(ctx, in.Engine, in.Horizon, in.Settings.Futures, seed)
+}
+
+// startEngine makes the engine of the rule where there is none yet.
+func (in *Input) startEngine() {
+	if in.Engine == nil {
+		in.Engine = generation.NewEngine(in.Zero, in.Rule.Generator())
+	}
 }
 
 // Workload is a scenario of the snapshot as jobs from an empty cluster on: those that are active with their

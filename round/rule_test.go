@@ -255,6 +255,25 @@ func TestPaperRule(t *testing.T) {
 	}
 }
 
+// TestOutlookOfEachRule: an outlook is on the futures of the round, whatever rule made them.
+func TestOutlookOfEachRule(t *testing.T) {
+	for _, rule := range []Rule{RuleDaily, RulePaper} {
+		in := portfolioAt(t, 26, "2")
+		in.Rule, in.Budget, in.Always = rule, 12, true
+		d, err := DecideOnline(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := Foresee(t.Context(), in, in.Incumbent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Before) == 0 || !slices.Equal(found[0].Objective, d.Before) {
+			t.Errorf("%s: the outlook has %v, the round %v", rule, found[0].Objective, d.Before)
+		}
+	}
+}
+
 // TestNoNodeKeepsHistory: an outage of all nodes makes no cold start.
 func TestNoNodeKeepsHistory(t *testing.T) {
 	in := portfolioAt(t, 12, "2")
