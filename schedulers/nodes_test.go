@@ -143,6 +143,9 @@ func resumeContinues(t *rapid.T, c trial, whole *live, at time.Duration, _ *simu
 	if forgetful[c.scheduler.Name] != "" {
 		return
 	}
+	if c.stalls != nil && *c.stalls > 0 {
+		t.Skip("the run stalled")
+	}
 	want := whole.log.after(at)
 	wantOut := outcomesByName(&whole.sim, c, want)
 

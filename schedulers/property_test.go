@@ -279,6 +279,7 @@ type trial struct {
 	w         *workload.Workload
 	opts      simulator.Options
 	watch     func(simulator.Event)
+	stalls    *int // of runs of a simulator.Stallable; nil is not counted
 }
 
 func (c *trial) job(id simulator.ID) *workload.Job { return &c.w.Jobs()[id] }
