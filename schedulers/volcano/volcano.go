@@ -99,7 +99,7 @@ func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
 		p.add(q)
 	}
 	p.jobs, p.running, p.recent = p.jobs[:0], p.running[:0], p.recent[:0]
-	p.used, p.inqueue, p.changed, p.stalled, p.late = 0, 0, true, false, never
+	p.used, p.inqueue, p.changed, p.ran, p.stalled, p.late = 0, 0, true, false, false, never
 	p.step = p.settings.SchedulePeriod + p.unknowns.Session
 	p.clock = p.unknowns.Phase - p.unknowns.Phase/p.step*p.step
 	p.previous = p.clock - p.step

@@ -67,6 +67,27 @@ func TestWideGangs(t *testing.T) {
 	}
 }
 
+// TestReset: a policy runs again as a new one does.
+func TestReset(t *testing.T) {
+	w, err := workload.New("test", time.Time{}, []workload.Job{job("a", "a", 0, 60, 1, 8, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sim simulator.Sim
+	var ends []time.Duration
+	for p := volcano.NewPolicy(volcano.Defaults(), volcano.Unknowns{}); len(ends) < 3; ends = append(ends, sim.Now()) {
+		if err := sim.Start(queues(1, 1), w, p, simulator.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := sim.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ends[1] != ends[0] || ends[2] != ends[0] {
+		t.Errorf("runs of one policy end at %v", ends)
+	}
+}
+
 // TestGate: a job that is let in and finds no place keeps others out, though GPUs are free for them.
 func TestGate(t *testing.T) {
 	jobs := []workload.Job{job("f0", "a", 0, 100, 1, 4, 0), job("f1", "a", 0, 100, 1, 4, 0),
