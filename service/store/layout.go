@@ -22,7 +22,7 @@ import (
 // and a program of a lower reader version refuses the directory.
 const (
 	layoutVersion = 2
-	readerVersion = 5 // the highest of fieldReaders
+	readerVersion = 6 // the highest of fieldReaders
 	layout1Reader = 1 // the reader version of records of layout 1
 )
 
@@ -40,6 +40,13 @@ var fieldReaders = map[string]uint64{
 	"Scheduler.simulation.models.restart.by_state.seconds":         3,
 	"Scheduler.simulation.models.restart.by_state.seconds_per_gb":  3,
 	"Scheduler.simulation.models.restart.by_state.share_of_memory": 3,
+	// Cohorts of virtual clusters, and limits of borrowing and lending.
+	"Scheduler.cluster.vcs.cohort":         6,
+	"Scheduler.cluster.vcs.borrow":         6,
+	"Scheduler.cluster.vcs.lend":           6,
+	"SchedulerRevision.cluster.vcs.cohort": 6,
+	"SchedulerRevision.cluster.vcs.borrow": 6,
+	"SchedulerRevision.cluster.vcs.lend":   6,
 	// Changes that follow each other, of records that have copies.
 	"Scheduler.version": 5,
 	"Study.version":     5,

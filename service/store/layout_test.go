@@ -181,6 +181,8 @@ func TestReaderIsRaisedWithTheRecord(t *testing.T) {
 	parked.Scheduler.Parks = []rollout.Park{{Hash: "h"}}
 	fails := change(t, sp, 3)
 	fails.Scheduler.Freeze = frozen.Scheduler.Freeze
+	lends := change(t, sp, 2)
+	lends.Scheduler.Cluster.VCs = []workload.VC{{Tenant: "a", GPUs: 1, Lend: workload.BoundOf(0)}}
 	trial := studies.Change{Scheduler: "s", Study: study.Record{ID: "a", UID: "u", Version: 1},
 		Trials: []*study.Trial{{ID: 1, RetryOf: 1}}}
 	all := maps.Clone(fieldReaders)
@@ -209,6 +211,7 @@ func TestReaderIsRaisedWithTheRecord(t *testing.T) {
 		"frozen":   {commit(frozen), true, 1},
 		"pinned":   {commit(pinned), true, 1},
 		"parked":   {commit(parked), true, 1},
+		"lends":    {commit(lends), true, 6},
 		"refused":  {commit(fails), false, 0},
 		"trial":    {func(r *Store) error { return r.EnqueueStudy(trial)() }, true, 1},
 		"event":    {events(event("1", time.Hour)), true, 0},
@@ -222,8 +225,8 @@ func TestReaderIsRaisedWithTheRecord(t *testing.T) {
 	}
 	fieldReaders["Study.version"] = all["Study.version"] // a lower reader would leave its copy stale
 	trial.Trials = nil
-	if got := raised(t, func(r *Store) error { return r.EnqueueStudy(trial)() }, true); got != readerVersion {
-		t.Errorf("a study: reader %d, want %d", got, readerVersion)
+	if got := raised(t, func(r *Store) error { return r.EnqueueStudy(trial)() }, true); got != all["Study.version"] {
+		t.Errorf("a study: reader %d, want %d", got, all["Study.version"])
 	}
 }
 
@@ -237,17 +240,17 @@ func TestBackupCarriesVersions(t *testing.T) {
 	}
 	var archive bytes.Buffer
 	m, err := r.Backup(t.Context(), &archive)
-	if err != nil || m.Layout != layoutVersion || m.Reader != readerVersion {
+	if err != nil || m.Layout != layoutVersion || m.Reader != fieldReaders["Scheduler.version"] {
 		t.Fatal(m, err)
 	}
 	dir := filepath.Join(t.TempDir(), "restored")
 	if _, err := Restore(bytes.NewReader(archive.Bytes()), dir); err != nil {
 		t.Fatal(err)
 	}
-	if layout, reader := versionsOf(t, dir); layout != layoutVersion || reader != readerVersion {
+	if layout, reader := versionsOf(t, dir); layout != layoutVersion || reader != m.Reader {
 		t.Errorf("layout %d, reader %d", layout, reader)
 	}
-	newer := bytes.Replace(archive.Bytes(), fmt.Appendf(nil, `"reader":%d`, readerVersion), []byte(`"reader":9`), 1)
+	newer := bytes.Replace(archive.Bytes(), fmt.Appendf(nil, `"reader":%d`, m.Reader), []byte(`"reader":9`), 1)
 	dir = filepath.Join(t.TempDir(), "refused")
 	if _, err := Restore(bytes.NewReader(newer), dir); !errors.Is(err, ErrNewer) {
 		t.Errorf("restoring says %v", err)
