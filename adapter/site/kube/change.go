@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/autosched/autosched/adapter/site"
@@ -23,6 +24,9 @@ type operation struct {
 
 // key names an object.
 type key struct{ kind, namespace, name string }
+
+// named matches names of objects, which stand in a shell's text.
+var named = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
 
 // resources are the names for kubectl of the kinds that change.
 var resources = map[string]string{"ClusterQueue": "clusterqueue", "Queue": "queues.scheduling.volcano.sh",
@@ -87,6 +91,10 @@ func (s *Scheduler) Change(f site.Folder, after space.Config, to string) (*repla
 			patches[n-1].does = append(patches[n-1].does, p.does...)
 			patches[n-1].undo = append(p.undo, patches[n-1].undo...)
 			continue
+		}
+		if !named.MatchString(x.of.name + x.of.namespace) {
+			return nil, fmt.Errorf("%s: %q in namespace %q is no name of Kubernetes", f.Path(Queues), x.of.name,
+				x.of.namespace)
 		}
 		patches = append(patches, p)
 	}

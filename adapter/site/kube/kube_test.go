@@ -121,6 +121,29 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestHostileName: a name that a shell would run gets into no script.
+func TestHostileName(t *testing.T) {
+	folder, _ := written(t, "kueue.besteffort.json")
+	file := folder.Path(kube.Queues)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = []byte(strings.ReplaceAll(string(text), "tenant-1", "tenant-1; id"))
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	of, err := space.New([]space.Param{{ID: "queueingStrategy", Kind: space.KindCategorical,
+		Categories: []string{"StrictFIFO", "BestEffortFIFO"}, Default: space.Text("StrictFIFO")}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := kube.Kueue.Change(folder, of.Default(), "x")
+	if err == nil || !strings.Contains(err.Error(), "tenant-1; id") {
+		t.Errorf("%+v %v", c, err)
+	}
+}
+
 // TestVolcano: a change of Volcano is one of the scheduler's text, whole, and of the Queues whose weights change.
 func TestVolcano(t *testing.T) {
 	const text = "actions: 'enqueue, allocate, backfill'\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n" +
