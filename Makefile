@@ -169,7 +169,7 @@ prometheus: ## Build Prometheus into out/prometheus, and run the test that fetch
 
 # The dashboard's pages, of TypeScript. npm installs into web/node_modules what package-lock.json names.
 web/node_modules/.package-lock.json: web/package-lock.json
-	cd web && npm ci --no-audit --no-fund --loglevel=error && touch node_modules/.package-lock.json
+	cd web && npm ci --prefer-offline --no-audit --no-fund --loglevel=error && touch node_modules/.package-lock.json
 
 .PHONY: web
 web: web/node_modules/.package-lock.json ## Check the dashboard's pages, and bundle them into web/dist (needs npm).

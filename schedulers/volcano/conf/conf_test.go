@@ -2,6 +2,7 @@ package conf_test
 
 import (
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -74,20 +75,20 @@ func TestReadText(t *testing.T) {
 
 // TestRecordedTexts reads the texts of recorded runs.
 func TestRecordedTexts(t *testing.T) {
-	read := func(elem ...string) []byte {
-		text, err := os.ReadFile(testshared.Path(t, append([]string{"golden", "kubernetes"}, elem...)...))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
+	queues, err := os.ReadFile(testshared.Path(t, "golden", "kubernetes", "queues", "volcano.weights.json"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
 		"volcano.default.conf": "binpack.weight=1 binpack.resources.gpu=0 leastrequested.weight=1 mostrequested.weight=0",
 		"volcano.pack.conf":    "binpack.weight=10 binpack.resources.gpu=10 leastrequested.weight=0 mostrequested.weight=0",
 		"volcano.spread.conf":  "binpack.weight=0 leastrequested.weight=10 mostrequested.weight=0",
 	} {
-		site, err := conf.Read(map[string][]byte{file: read("conf", file),
-			"queues.json": read("queues", "volcano.weights.json")})
+		text, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		site, err := conf.Read(map[string][]byte{file: text, "queues.json": queues})
 		if err != nil {
 			t.Fatal(err)
 		}

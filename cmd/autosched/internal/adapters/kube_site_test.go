@@ -118,14 +118,14 @@ func TestKubeSite(t *testing.T) {
 // TestVolcanoSite: the commands work on a site of Volcano and the PodGroups and Pods that it keeps, and the answer is
 // a script that changes the scheduler's text.
 func TestVolcanoSite(t *testing.T) {
-	golden := func(elem ...string) []byte {
-		text, err := os.ReadFile(testshared.Path(t, append([]string{"golden", "kubernetes"}, elem...)...))
+	read := func(file string) []byte {
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return text
 	}
-	text := golden("conf", "volcano.default.conf")
+	text := read(filepath.Join(testshared.Root(t), "schedulers", "volcano", "conf", "testdata", "volcano.default.conf"))
 	scheduler, err := kube.ConfigMap(text)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestVolcanoSite(t *testing.T) {
 		nodes += fmt.Sprintf(`{"kind":"Node","metadata":{"name":"node-%d"},"status":{"allocatable":{"nvidia.com/gpu":"8"}}}`,
 			i)
 	}
-	dir := described(t, kube.Volcano, map[string][]byte{"queues.json": golden("queues", "volcano.equal.json"),
+	dir := described(t, kube.Volcano, map[string][]byte{"queues.json": read(testshared.Path(t, "golden", "kubernetes", "queues", "volcano.equal.json")),
 		"scheduler.json": scheduler, "nodes.json": []byte(nodes),
 		"podgroups.json": kept(t, "volcano.default.equal.a.csv", 14, podGroup)})
 	script := asked(t, dir, "volcano", "pack", "\n+++ volcano-scheduler.conf\n")
