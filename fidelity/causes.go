@@ -23,7 +23,7 @@ type Cause struct {
 const (
 	MoreCapacity   = "capacity higher than assumed"
 	LessCapacity   = "capacity lower than assumed"
-	Reservations   = "room for wider jobs" // jobs wait beside free GPUs that are kept for wider ones
+	KeptRoom       = "room for wider jobs" // jobs wait beside free GPUs that are kept for wider ones
 	Limit          = "a limit"             // of a tenant, a partition or a GPU model
 	OtherOrder     = "another order"
 	OtherScheduler = "another scheduler"
@@ -142,7 +142,7 @@ func lessCapacity(in *Input, r *Report, rec *record, own, best *run) *Cause {
 		}
 	}
 	if kept >= minReserved*sum {
-		return &Cause{Reservations, fmt.Sprintf("%s; in %.0f %% of it a wider job that was submitted before waited for more "+
+		return &Cause{KeptRoom, fmt.Sprintf("%s; in %.0f %% of it a wider job that was submitted before waited for more "+
 			"GPUs than were free: backfill, or a strict order, keeps room for it", evidence, 100*kept/sum),
 			"there is no limit to declare: simulate the scheduler in force; with backfill also the jobs' time limits, as " +
 				"jobs that ask for less time than they do pass such gaps"}

@@ -141,7 +141,7 @@ func TestReservationsAreACause(t *testing.T) {
 	for _, c := range r.Causes {
 		names = append(names, c.Name)
 	}
-	if len(names) == 0 || names[0] != Reservations {
+	if len(names) == 0 || names[0] != KeptRoom {
 		t.Fatalf("causes %q", names)
 	}
 	if c := r.Causes[0]; !strings.Contains(c.Evidence, "or a strict order") {
