@@ -372,7 +372,7 @@ func lost(o *unstructured.Unstructured, path string) bool {
 	return known && len(owners(o, path)) > 0
 }
 
-// stale returns requests that write the annotations alone which no longer say whose the values are.
+// stale returns requests that write annotations alone: the ones that say something else than the objects.
 func stale(live Live, changes []Change) []Step {
 	var out []Step
 	for _, o := range sorted(live) {

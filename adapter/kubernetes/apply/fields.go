@@ -104,11 +104,7 @@ func text(v any) string {
 	case nil:
 		return ""
 	case map[string]any, []any:
-		out, err := json.Marshal(v)
-		if err != nil {
-			panic("apply: " + err.Error()) // values come from JSON
-		}
-		return string(out)
+		return string(encode(v))
 	}
 	s := fmt.Sprint(v)
 	if q, err := resource.ParseQuantity(s); err == nil {

@@ -57,14 +57,6 @@ func markOf(o *unstructured.Unstructured, patch bool) (*Mark, error) {
 	return &m, nil
 }
 
-func (m *Mark) text() string {
-	out, err := json.Marshal(m)
-	if err != nil {
-		panic("apply: " + err.Error()) // values come from JSON
-	}
-	return string(out)
-}
-
 // next is the mark after changes of a revision.
 func (m *Mark) next(c []Change, rev revision, o *unstructured.Unstructured) *Mark {
 	out := &Mark{First: map[string]any{}}

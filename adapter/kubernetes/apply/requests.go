@@ -147,7 +147,7 @@ func applied(o *unstructured.Unstructured, changes []Change, mark *Mark, force b
 			put(body, path, v)
 		}
 	}
-	put(body, Pointer("metadata", "annotations", appliedMark), mark.text())
+	put(body, Pointer("metadata", "annotations", appliedMark), string(encode(mark)))
 	return encode(body)
 }
 
@@ -223,7 +223,7 @@ func jsonPatch(o *unstructured.Unstructured, changes []Change, mark *Mark) []byt
 	if o.GetAnnotations() == nil {
 		sets = append(sets, operation{"add", Pointer("metadata", "annotations"), map[string]any{}})
 	}
-	sets = append(sets, operation{"add", Pointer("metadata", "annotations", markName(true)), mark.text()})
+	sets = append(sets, operation{"add", Pointer("metadata", "annotations", markName(true)), string(encode(mark))})
 	return encode(append(tests, sets...))
 }
 

@@ -114,7 +114,7 @@ func (t *Tracker) putNode(o *unstructured.Unstructured) (out []workload.Event) {
 	case state == n.state:
 	case state == workload.NodeDown && gpus > 0:
 		out = append(out, n.turn(name, state, gpus, since))
-	default: // cordoned, no longer so, or without its GPUs
+	default: // cordoned, uncordoned, or without its GPUs
 		out = append(out, n.turn(name, state, gpus, max(since, changed(o))))
 	}
 	return out

@@ -92,7 +92,7 @@ func (a *api) expire() {
 	a.cut = make(chan struct{})
 }
 
-// refuse has all calls fail from now on, or no longer.
+// refuse has all calls fail from now on, or succeed again.
 func (a *api) refuse(down bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -31,7 +31,7 @@ func start(name, log, program string, env []string, args ...string) (*child, err
 		return nil, err
 	}
 	go func() {
-		c.cmd.Wait() //nolint:errcheck // how it ended is in its state
+		_ = c.cmd.Wait() // how it ended is in its state
 		close(c.done)
 	}()
 	return c, nil
@@ -52,7 +52,7 @@ func (c *child) kill() {
 	if c == nil {
 		return
 	}
-	c.cmd.Process.Kill() //nolint:errcheck // it may have ended
+	_ = c.cmd.Process.Kill() // it may have ended
 	<-c.done
 }
 

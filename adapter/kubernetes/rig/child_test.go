@@ -48,7 +48,7 @@ func TestChildren(t *testing.T) {
 	if err := parent.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	parent.Wait() //nolint:errcheck // it was killed
+	_ = parent.Wait() // it was killed
 	for deadline := time.Now().Add(time.Minute); running(pid); time.Sleep(pollInterval) {
 		if time.Now().After(deadline) {
 			t.Fatalf("process %d outlives its parent", pid)
