@@ -108,15 +108,32 @@ type Driver struct {
 	level atomic.Int32 // a Level
 }
 
-// Open checks that the API server has the fields of all tuned parameters, and that they have an effect.
-func Open(ctx context.Context, o Options) (*Driver, error) {
+// newDriver calls nothing.
+func newDriver(o Options) (*Driver, error) {
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Driver{o: o, pace: 200 * time.Millisecond}
-	var err error
-	if d.api, err = cluster.NewAPI(o.Config); err != nil {
+	api, err := cluster.NewAPI(o.Config)
+	return &Driver{o: o, api: api, pace: 200 * time.Millisecond}, err
+}
+
+// Observe returns a function that reads the values of the tuned parameters. It writes nothing.
+func Observe(o Options) (func(context.Context) (space.Values, error), error) {
+	d, err := newDriver(o)
+	return func(ctx context.Context) (space.Values, error) {
+		live, err := d.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return o.Scheduler.Values(o.Tuned, live)
+	}, err
+}
+
+// Open checks that the API server has the fields of all tuned parameters, and that they have an effect.
+func Open(ctx context.Context, o Options) (*Driver, error) {
+	d, err := newDriver(o)
+	if err != nil {
 		return nil, err
 	}
 	live, err := d.read(ctx)

@@ -179,14 +179,15 @@ func (o *runOptions) run(ctx context.Context, notes io.Writer) error {
 		for _, p := range registered.GetSpec().GetParameters() {
 			tuned = append(tuned, p.GetParameterId())
 		}
-		settings := &settings{api: api, objects: objects, scheduler: appliers[scheduler.Name](), tuned: tuned}
+		options := apply.Options{Client: objects, Config: config, Scheduler: appliers[scheduler.Name](), Tuned: tuned,
+			HandOver: o.handOver, TakeOver: o.takeOver, Until: until, Evidence: o.evidence(warn)}
 		if o.mode == "observe" {
-			session.InForce = settings.inForce
+			if session.InForce, err = apply.Observe(options); err != nil {
+				return err
+			}
 			return session.Run(ctx)
 		}
-		d, err := apply.Open(ctx, apply.Options{Client: objects, Config: config, Scheduler: settings.scheduler,
-			Tuned: tuned, HandOver: o.handOver, TakeOver: o.takeOver, Until: until,
-			Evidence: o.evidence(warn)})
+		d, err := apply.Open(ctx, options)
 		if err != nil {
 			return err
 		}
