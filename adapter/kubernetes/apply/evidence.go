@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/autosched/autosched/adapter/kubernetes/cluster"
 )
 
 // shown are the metrics by which a scheduler shows a field: of Kueue, where its manager runs with
@@ -17,10 +19,8 @@ var shown = map[string]struct{ metric, label string }{
 	"spec.weight":    {"volcano_queue_weight", "queue_name"},
 }
 
-// Metrics returns the Evidence of Options by a scheduler's metrics in Prometheus' text format. GPU is the resource of
-// quotas.
-func Metrics(read func(context.Context) ([]byte, error), gpu string) func(context.Context, Field, any) (
-	bool, error) {
+// Metrics returns the Evidence of Options by a scheduler's metrics in Prometheus' text format.
+func Metrics(read func(context.Context) ([]byte, error)) func(context.Context, Field, any) (bool, error) {
 	return func(ctx context.Context, f Field, value any) (has bool, err error) {
 		path := dotted(f.Path)
 		if isListed(f.Path) {
@@ -43,7 +43,7 @@ func Metrics(read func(context.Context) ([]byte, error), gpu string) func(contex
 		for line := range strings.Lines(string(all)) {
 			labels, is := strings.CutPrefix(line, by.metric+"{")
 			if !is || !strings.Contains(","+labels, fmt.Sprintf(",%s=%q", by.label, f.Name)) ||
-				isListed(f.Path) && !strings.Contains(labels, fmt.Sprintf("resource=%q", gpu)) {
+				isListed(f.Path) && !strings.Contains(labels, fmt.Sprintf("resource=%q", cluster.GPU)) {
 				continue
 			}
 			_, number, _ := strings.Cut(labels, "} ")

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/autosched/autosched/adapter/kubernetes/cluster"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/schedulers/kueue"
 	"github.com/autosched/autosched/schedulers/kueue/conf"
@@ -79,15 +79,11 @@ func (k kueueConf) Values(tuned []string, settings []Setting, objects []map[stri
 	return conf.Values(tuned, all, c)
 }
 
-// NewKueue returns the ClusterQueues whose settings are parameters of Kueue's model. GPU is as in [Kueue].
-func NewKueue(gpu string) *Kueue { return &Kueue{Mapping: kueueConf{}, GPU: gpu} }
+// NewKueue returns the ClusterQueues whose settings are parameters of Kueue's model.
+func NewKueue() *Kueue { return &Kueue{kueueConf{}} }
 
 // Kueue are its ClusterQueues.
-type Kueue struct {
-	Mapping
-	// GPU is the name of the resource whose quotas are set; nvidia.com/gpu if empty.
-	GPU string
-}
+type Kueue struct{ Mapping }
 
 var (
 	clusterQueues = schema.GroupVersionResource{Group: "kueue.x-k8s.io", Resource: "clusterqueues"}
@@ -112,7 +108,7 @@ func (k *Kueue) path(o *unstructured.Unstructured, name string) (string, error) 
 		for j, f := range flavors {
 			resources, _ := at(f, "/resources").([]any)
 			for n, r := range resources {
-				if at(r, "/name") == cmp.Or(k.GPU, "nvidia.com/gpu") {
+				if at(r, "/name") == cluster.GPU {
 					found = append(found, Pointer("spec", "resourceGroups", strconv.Itoa(i), "flavors", strconv.Itoa(j),
 						"resources", strconv.Itoa(n), name))
 				}
@@ -120,8 +116,7 @@ func (k *Kueue) path(o *unstructured.Unstructured, name string) (string, error) 
 		}
 	}
 	if len(found) != 1 {
-		return "", fmt.Errorf("%s: %s: %d flavors have %s, not one", o.GetName(), name, len(found),
-			cmp.Or(k.GPU, "nvidia.com/gpu"))
+		return "", fmt.Errorf("%s: %s: %d flavors have %s, not one", o.GetName(), name, len(found), cluster.GPU)
 	}
 	return found[0], nil
 }
@@ -132,15 +127,12 @@ func (k *Kueue) Fields(values space.Values, live Live) (map[Field]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fieldsOfQueues(settings, live, clusterQueues, k.path, func(name string) bool {
-		return name == "preemption.borrowWithinCohort.maxPriorityThreshold"
-	})
+	return fieldsOfQueues(settings, live, clusterQueues, k.path, "")
 }
 
-// fieldsOfQueues places settings in their objects. Those that whole says are whole numbers of the schema.
+// fieldsOfQueues places settings in their objects. Whole names one that is a whole number of the schema.
 func fieldsOfQueues(settings []Setting, live Live, queues schema.GroupVersionResource,
-	path func(*unstructured.Unstructured, string) (string, error), whole func(name string) bool) (
-	map[Field]any, error) {
+	path func(*unstructured.Unstructured, string) (string, error), whole string) (map[Field]any, error) {
 	out := map[Field]any{}
 	for _, s := range settings {
 		name, there := live.find(queues, s.Queue)
@@ -158,7 +150,7 @@ func fieldsOfQueues(settings []Setting, live Live, queues schema.GroupVersionRes
 		}
 		switch {
 		case v == nil:
-		case whole(s.Name):
+		case s.Name == whole:
 			if v, err = strconv.ParseInt(s.Value, 10, 64); err != nil {
 				return nil, fmt.Errorf("%w: %s: %s: %w", client.ErrRefused, s.Queue, s.Name, err)
 			}

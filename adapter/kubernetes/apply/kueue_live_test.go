@@ -175,7 +175,7 @@ func TestLiveKueue(t *testing.T) {
 	t.Run("parameters", func(t *testing.T) {
 		l.t = t
 		o := l.o
-		o.Scheduler, o.Tuned = NewKueue(""), []string{"borrowingLimit", "queueingStrategy",
+		o.Scheduler, o.Tuned = NewKueue(), []string{"borrowingLimit", "queueingStrategy",
 			"preemption.reclaimWithinCohort", "preemption.borrowWithinCohort.policy"}
 		o.Evidence = Metrics(func(ctx context.Context) ([]byte, error) {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.KueueMetrics(), nil)
@@ -188,7 +188,7 @@ func TestLiveKueue(t *testing.T) {
 			}
 			defer answer.Body.Close()
 			return io.ReadAll(answer.Body)
-		}, "nvidia.com/gpu")
+		})
 		d, err := Open(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ func TestKueueParameters(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "queueingStrategy", "a.lendingLimit", "borrowingLimit", "preemption.withinClusterQueue",
 		"preemption.reclaimWithinCohort", "preemption.borrowWithinCohort.policy")
-	f.o.Scheduler = NewKueue("")
+	f.o.Scheduler = NewKueue()
 	_, err := Open(t.Context(), f.o)
 	if err == nil || !strings.Contains(err.Error(), "borrowingLimit: ClusterQueues a and b differ") {
 		t.Error(err)

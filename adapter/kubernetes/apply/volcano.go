@@ -2,7 +2,6 @@ package apply
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -62,9 +61,7 @@ const rootQueue = "root"
 // NewVolcano returns the text and the Queues whose settings are parameters of Volcano's model, where Volcano's chart
 // has them.
 func NewVolcano() *Volcano {
-	return &Volcano{Mapping: volcanoConf{}, Form: &conf.Form{}, InText: func(id string) bool {
-		return slices.ContainsFunc(volcano.Domain(), func(p space.Param) bool { return p.ID == id })
-	}}
+	return &Volcano{Mapping: volcanoConf{}, Form: &conf.Form{}, InText: conf.InText}
 }
 
 // Volcano are the text of Volcano's scheduler in a ConfigMap, and its Queues.
@@ -73,60 +70,41 @@ type Volcano struct {
 	// Form is the text, and InText reports whether a parameter is in it; others are of queues.
 	Form   native.Form
 	InText func(id string) bool
-	// Namespace and ConfigMap are where the text is; volcano-system and volcano-scheduler-configmap if empty.
-	Namespace, ConfigMap string
-	// GPU is the name of the resource; nvidia.com/gpu if empty.
-	GPU string
-	// Read is the longest time from a change of the ConfigMap to a session of the scheduler with it; 150 s if 0: a
-	// kubelet renews mounted files within about two minutes.
-	Read time.Duration
 }
 
 var (
 	volcanoQueues = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Resource: "queues"}
-	configMaps    = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	// configMap is where Volcano's chart puts the text.
+	configMap = Object{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+		Namespace: "volcano-system", Name: "volcano-scheduler-configmap"}
 )
 
-// confKey is the key of the text. The agent scheduler, a second binary, has another: it logs that it has loaded a new
-// text and goes on with the plugins of the old one.
-const (
-	confKey      = "volcano-scheduler.conf"
-	agentConfKey = "agent-scheduler.conf"
-)
-
-func (v *Volcano) configMap() Object {
-	return Object{Resource: configMaps, Namespace: cmp.Or(v.Namespace, "volcano-system"),
-		Name: cmp.Or(v.ConfigMap, "volcano-scheduler-configmap")}
-}
+// agentConfKey is the key of the text of the agent scheduler, a second binary: it logs that it has loaded a new text
+// and goes on with the plugins of the old one.
+const agentConfKey = "agent-scheduler.conf"
 
 // Objects implements [Scheduler].
-func (v *Volcano) Objects() []Object { return []Object{{Resource: volcanoQueues}, v.configMap()} }
+func (v *Volcano) Objects() []Object { return []Object{{Resource: volcanoQueues}, configMap} }
 
-func (v *Volcano) path(_ *unstructured.Unstructured, name string) (string, error) {
-	switch gpu := cmp.Or(v.GPU, "nvidia.com/gpu"); name {
-	case "capability", "deserved":
-		return Pointer("spec", name, gpu), nil
-	case "guarantee":
-		return Pointer("spec", name, "resource", gpu), nil
-	}
+func (*Volcano) path(_ *unstructured.Unstructured, name string) (string, error) {
 	return Pointer("spec", name), nil
 }
 
 // text returns the text in place, and its parameters. One with lines that Volcano ignores, or that the adapter does
 // not know, is an error: it cannot be rendered again.
 func (v *Volcano) text(live Live) (string, space.Values, error) {
-	o := live[v.configMap()]
-	text, is := at(o.Object, Pointer("data", confKey)).(string)
+	o := live[configMap]
+	text, is := at(o.Object, Pointer("data", conf.Key)).(string)
 	switch {
 	case at(o.Object, Pointer("data", agentConfKey)) != nil:
 		return "", nil, fmt.Errorf("configmap %s is the agent scheduler's, which does not load what it says it loads",
 			o.GetName())
 	case !is || strings.TrimSpace(text) == "":
-		return "", nil, fmt.Errorf("configmap %s has no %s", o.GetName(), confKey)
+		return "", nil, fmt.Errorf("configmap %s has no %s", o.GetName(), conf.Key)
 	}
 	values, err := v.Form.Parse([]byte(text))
 	if err != nil {
-		return "", nil, fmt.Errorf("configmap %s: %s: %w", o.GetName(), confKey, err)
+		return "", nil, fmt.Errorf("configmap %s: %s: %w", o.GetName(), conf.Key, err)
 	}
 	return text, values, nil
 }
@@ -137,9 +115,7 @@ func (v *Volcano) Fields(values space.Values, live Live) (map[Field]any, error) 
 	if err != nil {
 		return nil, err
 	}
-	out, err := fieldsOfQueues(settings, live, volcanoQueues, v.path, func(name string) bool {
-		return name == "weight" || name == "priority"
-	})
+	out, err := fieldsOfQueues(settings, live, volcanoQueues, v.path, volcano.Weight)
 	if err != nil || !slices.ContainsFunc(slices.Collect(maps.Keys(values)), v.InText) {
 		return out, err
 	}
@@ -165,7 +141,7 @@ func (v *Volcano) Fields(values space.Values, live Live) (map[Field]any, error) 
 	if !bytes.Equal(now, next) {
 		text = string(next)
 	}
-	out[Field{v.configMap(), Pointer("data", confKey)}] = text
+	out[Field{configMap, Pointer("data", conf.Key)}] = text
 	return out, nil
 }
 
@@ -210,7 +186,7 @@ func (v *Volcano) Accepted(o *unstructured.Unstructured) (bool, error) {
 
 // Preempts implements [Scheduler].
 func (v *Volcano) Preempts(c Change) bool {
-	if c.Path != Pointer("data", confKey) {
+	if c.Path != Pointer("data", conf.Key) {
 		return c.Path == Pointer("spec", "reclaimable")
 	}
 	var of [2]string
@@ -228,5 +204,5 @@ func (v *Volcano) Preempts(c Change) bool {
 	return of[0] != of[1]
 }
 
-// Settle implements [Scheduler].
-func (v *Volcano) Settle() time.Duration { return cmp.Or(v.Read, 150*time.Second) }
+// Settle implements [Scheduler]: a kubelet renews mounted files within about two minutes, and a session reads them.
+func (v *Volcano) Settle() time.Duration { return 150 * time.Second }

@@ -17,6 +17,7 @@ import (
 	"github.com/autosched/autosched/adapter/kubernetes/rig"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/schedulers/volcano"
+	"github.com/autosched/autosched/schedulers/volcano/conf"
 	"github.com/autosched/autosched/space"
 )
 
@@ -47,10 +48,10 @@ func TestLiveVolcano(t *testing.T) {
 	if err := r.Create(t.Context(), []byte(volcanoText)); err != nil {
 		t.Fatal(err)
 	}
-	maps := r.Client("gitops").Resource(configMaps).Namespace("volcano-system")
+	maps := r.Client("gitops").Resource(configMap.Resource).Namespace("volcano-system")
 	_, err := maps.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1",
 		"kind": "ConfigMap", "metadata": map[string]any{"name": "volcano-scheduler-configmap"},
-		"data": map[string]any{confKey: rig.DefaultConf, "other": "x"}}}, metav1.CreateOptions{FieldManager: "helm"})
+		"data": map[string]any{conf.Key: rig.DefaultConf, "other": "x"}}}, metav1.CreateOptions{FieldManager: "helm"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func TestLiveVolcano(t *testing.T) {
 	if d.Level() != Stored {
 		t.Error(d.Level())
 	}
-	got, _ := at(text().Object, Pointer("data", confKey)).(string)
+	got, _ := at(text().Object, Pointer("data", conf.Key)).(string)
 	for _, line := range []string{`actions: "enqueue, allocate, reclaim, backfill"`, "binpack.weight: 10\n",
 		"binpack.resources.nvidia.com/gpu: 5\n", "leastrequested.weight: 0\n", "overcommit-factor: 3\n"} {
 		if !strings.Contains(got, line) {
@@ -144,7 +145,7 @@ func TestLiveVolcano(t *testing.T) {
 	values["a.weight"] = space.Int(2)
 	edit := func(text string) {
 		t.Helper()
-		patch := encode(map[string]any{"data": map[string]any{confKey: text}})
+		patch := encode(map[string]any{"data": map[string]any{conf.Key: text}})
 		_, err := maps.Patch(t.Context(), "volcano-scheduler-configmap", types.MergePatchType, patch,
 			metav1.PatchOptions{FieldManager: "kubectl-edit"})
 		if err != nil {
@@ -163,10 +164,10 @@ func TestLiveVolcano(t *testing.T) {
 	if err := d.Release(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
-	if got := at(text().Object, Pointer("data", confKey)); got != rig.DefaultConf {
+	if got := at(text().Object, Pointer("data", conf.Key)); got != rig.DefaultConf {
 		t.Errorf("the text before is not back:\n%s", got)
 	}
-	if got := managers(text(), Pointer("data", confKey)); len(got) > 0 {
+	if got := managers(text(), Pointer("data", conf.Key)); len(got) > 0 {
 		t.Errorf("the text is still of %v", got)
 	}
 }

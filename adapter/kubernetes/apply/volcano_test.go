@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,7 +11,10 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 
 	"github.com/autosched/autosched/adapter"
+	"github.com/autosched/autosched/adapter/kubernetes/rig"
+	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/schedulers/native"
+	"github.com/autosched/autosched/schedulers/volcano/conf"
 	"github.com/autosched/autosched/space"
 )
 
@@ -53,7 +57,7 @@ func newVolcano(t *testing.T, tuned ...string) *fixture {
 	}
 	f.s = newStandIn(t, queue("a"), queue("b"), map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"name": "volcano-scheduler-configmap", "namespace": "volcano-system"},
-		"data":     map[string]any{confKey: "# ours\nactions: allocate\npack: 1\nspread: 1\n", "other": "x"}})
+		"data":     map[string]any{conf.Key: "# ours\nactions: allocate\npack: 1\nspread: 1\n", "other": "x"}})
 	f.o = Options{Scheduler: &Volcano{Mapping: volcanoNames{}, Form: &lines{}, InText: inText}, Tuned: tuned,
 		HandOver: []string{"*"}, Now: func() time.Time { return f.now }}
 	f.o.Client, f.o.Config = f.s.client()
@@ -95,7 +99,7 @@ func TestVolcano(t *testing.T) {
 	}
 	look("")
 	metrics := ""
-	d.o.Evidence = Metrics(func(context.Context) ([]byte, error) { return []byte(metrics), nil }, "nvidia.com/gpu")
+	d.o.Evidence = Metrics(func(context.Context) ([]byte, error) { return []byte(metrics), nil })
 	look("")
 	metrics = "# TYPE volcano_queue_weight gauge\nvolcano_queue_weight{queue_name=\"b\"} 1\n" +
 		"volcano_queue_weight{queue_name=\"a\"} 4\n"
@@ -145,12 +149,21 @@ func TestVolcanoRefuses(t *testing.T) {
 	f.apply(d, config(t, 3, "actions=reclaim,allocate", "b.reclaimable=false"), "the queue is Closed")
 }
 
+// TestUnknownParameter: a parameter that neither the text nor the queues have is refused.
+func TestUnknownParameter(t *testing.T) {
+	live := Live{configMap: {Object: map[string]any{"data": map[string]any{conf.Key: rig.DefaultConf}}}}
+	_, err := NewVolcano().Fields(space.Values{"sla": space.Num(60)}, live)
+	if !errors.Is(err, client.ErrRefused) || !strings.Contains(err.Error(), "sla: is not a parameter of Volcano") {
+		t.Error(err)
+	}
+}
+
 // TestMetrics: Kueue's quotas are in force once its metrics show them.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "a.borrowingLimit", "a.lendingLimit")
 	metrics := "up 1\n"
-	f.o.Evidence = Metrics(func(context.Context) ([]byte, error) { return []byte(metrics), nil }, "nvidia.com/gpu")
+	f.o.Evidence = Metrics(func(context.Context) ([]byte, error) { return []byte(metrics), nil })
 	d := f.open()
 	f.apply(d, config(t, 1, "a.borrowingLimit=4"), "")
 	if d.Level() != Accepted {
@@ -167,7 +180,7 @@ kueue_cluster_queue_borrowing_limit{cluster_queue="a",flavor="h100",resource="nv
 			t.Errorf("%s: %v", x.value, d.Level())
 		}
 	}
-	read := Metrics(func(context.Context) ([]byte, error) { return []byte(metrics), nil }, "nvidia.com/gpu")
+	read := Metrics(func(context.Context) ([]byte, error) { return []byte(metrics), nil })
 	limit := Field{Object{Resource: clusterQueues, Name: "a"}, quotaPath("borrowingLimit")}
 	if has, err := read(t.Context(), limit, nil); !has || err != nil {
 		t.Error(has, err)

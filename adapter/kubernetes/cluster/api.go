@@ -133,6 +133,9 @@ var (
 	Leases     = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 )
 
+// GPU is the resource of nodes and quotas that counts.
+const GPU = "nvidia.com/gpu"
+
 // LeaseName names the lease of the adapter.
 const LeaseName = "autosched-kube"
 

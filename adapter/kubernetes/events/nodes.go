@@ -6,12 +6,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/autosched/autosched/adapter/kubernetes/cluster"
 	"github.com/autosched/autosched/internal/kubejson"
 	"github.com/autosched/autosched/workload"
 )
-
-// GPU is the resource of a node that counts.
-const GPU = "nvidia.com/gpu"
 
 // node is the reported state of a node that has been up.
 type node struct {
@@ -51,7 +49,7 @@ func stateOf(o *unstructured.Unstructured) (state workload.EventKind, gpus int, 
 
 // GPUs returns the GPUs that a node offers.
 func GPUs(o *unstructured.Unstructured) int {
-	n := kubejson.Of(o.Object).Get("status", "allocatable", GPU).Whole() // none where it has no such number
+	n := kubejson.Of(o.Object).Get("status", "allocatable", cluster.GPU).Whole() // none where it has no such number
 	return min(n, workload.MaxGPUsPerNode)
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
+	"github.com/autosched/autosched/adapter/kubernetes/cluster"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/kueue"
 	"github.com/autosched/autosched/workload/volcano"
@@ -124,7 +125,7 @@ func nodeObject(name string, at time.Time, ready, cordoned bool, gpus int) map[s
 		"metadata": map[string]any{"uid": "uid-" + name, "name": name, "creationTimestamp": begin0.Format(time.RFC3339),
 			"managedFields": []any{map[string]any{"manager": "kubelet", "time": text}}},
 		"spec": map[string]any{"unschedulable": cordoned},
-		"status": map[string]any{"allocatable": map[string]any{GPU: fmt.Sprint(gpus)}, "conditions": []any{
+		"status": map[string]any{"allocatable": map[string]any{cluster.GPU: fmt.Sprint(gpus)}, "conditions": []any{
 			map[string]any{"type": "Ready", "status": status, "lastTransitionTime": text}}}}
 }
 
@@ -277,7 +278,7 @@ func TestKeepProgress(t *testing.T) {
 func TestNamesAlone(t *testing.T) {
 	at := begin0.Format(time.RFC3339)
 	gpus := map[string]any{"containers": []any{map[string]any{"resources": map[string]any{
-		"limits": map[string]any{GPU: "4"}}}}, "nodeName": "n"}
+		"limits": map[string]any{cluster.GPU: "4"}}}}, "nodeName": "n"}
 	meta := func(name string, more ...string) map[string]any {
 		out := map[string]any{"name": name, "namespace": "ns", "uid": "uid-" + name, "creationTimestamp": at}
 		if len(more) > 0 {
@@ -290,7 +291,7 @@ func TestNamesAlone(t *testing.T) {
 		{"kind": "Workload", "metadata": meta("w"), "spec": map[string]any{"queueName": "q", "podSets": []any{
 			map[string]any{"template": map[string]any{"spec": gpus}}}}}}
 	pods := []map[string]any{{"kind": "PodGroup", "metadata": meta("g"), "spec": map[string]any{"queue": "q",
-		"minResources": map[string]any{GPU: "4"}}},
+		"minResources": map[string]any{cluster.GPU: "4"}}},
 		{"kind": "Pod", "metadata": meta("p", "g"), "spec": gpus,
 			"status": map[string]any{"phase": "Running", "startTime": at}}}
 	for name, x := range map[string]struct {
@@ -344,7 +345,7 @@ func TestGPUs(t *testing.T) {
 	for text, want := range map[any]int{"8": 8, int64(8): 8, "1k": 1000, "1e30": 0, "1M": workload.MaxGPUsPerNode,
 		"2.5": 0, "-1": -1, "many": 0, nil: 0} {
 		o := &unstructured.Unstructured{Object: map[string]any{"kind": "Node", "status": map[string]any{
-			"allocatable": map[string]any{GPU: text}}}}
+			"allocatable": map[string]any{cluster.GPU: text}}}}
 		if got := GPUs(o); got != want {
 			t.Errorf("%v: %d, want %d", text, got, want)
 		}

@@ -35,9 +35,6 @@ type Resource struct {
 	Fields string
 }
 
-// Nodes are the nodes of a cluster.
-var Nodes = Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}}
-
 // Options say which objects are watched.
 type Options struct {
 	Client    dynamic.Interface

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/autosched/autosched/adapter/kubernetes/cluster"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/workload"
@@ -287,7 +288,7 @@ func TestWatch(t *testing.T) {
 	var notes []string
 	w := New(Options{Client: objects, Tracker: &Tracker{Mapper: integers{}}, Interval: time.Millisecond,
 		Resources: []Resource{{GroupVersionResource: schema.GroupVersionResource{Group: "x", Version: "v1",
-			Resource: "jobs"}, Namespaced: true}, Nodes},
+			Resource: "jobs"}, Namespaced: true}, {GroupVersionResource: cluster.Nodes.WithVersion("v1")}},
 		Notify: func(err error) {
 			mu.Lock()
 			defer mu.Unlock()

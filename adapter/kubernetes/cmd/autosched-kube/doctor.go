@@ -99,7 +99,7 @@ func (o *doctorOptions) examine(ctx context.Context, s cluster.Scheduler) (*chec
 
 // nodes counts the GPUs.
 func (o *doctorOptions) nodes(ctx context.Context, d *checkup.Report, objects dynamic.Interface) {
-	list, err := objects.Resource(events.Nodes.GroupVersionResource).List(ctx, metav1.ListOptions{})
+	list, err := objects.Resource(cluster.Nodes.WithVersion("v1")).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		d.Fail("nodes", "let the account list nodes", "%v", err)
 		return
@@ -112,7 +112,7 @@ func (o *doctorOptions) nodes(ctx context.Context, d *checkup.Report, objects dy
 	}
 	if nodes == 0 {
 		d.Warn("nodes", "install the device plugin of the GPUs", "none of %s offers %s",
-			units.Plural(len(list.Items), "node"), events.GPU)
+			units.Plural(len(list.Items), "node"), cluster.GPU)
 		return
 	}
 	d.OK("nodes", "%s with %s", units.Plural(nodes, "node"), units.Plural(gpus, "GPU"))

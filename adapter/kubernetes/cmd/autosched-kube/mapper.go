@@ -14,7 +14,7 @@ var (
 		"volcano": func() events.Mapper { return &volcano.Mapper{} },
 	}
 	appliers = map[string]func() apply.Scheduler{
-		"kueue":   func() apply.Scheduler { return apply.NewKueue("") },
+		"kueue":   func() apply.Scheduler { return apply.NewKueue() },
 		"volcano": func() apply.Scheduler { return apply.NewVolcano() },
 	}
 )

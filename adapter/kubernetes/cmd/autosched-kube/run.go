@@ -232,7 +232,7 @@ func (o *runOptions) evidence(warn func(error)) func(context.Context, apply.Fiel
 		}
 		said = fault
 		return text, nil
-	}, events.GPU)
+	})
 }
 
 // fetch reads a text of at most 64 MiB.
