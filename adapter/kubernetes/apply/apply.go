@@ -264,17 +264,11 @@ func (d *Driver) mayApply(ctx context.Context, c *pb.Configuration, live Live) (
 
 // lacking is an error if the API server dropped a field of the adapter's.
 func (d *Driver) lacking(ctx context.Context, live Live) error {
-	for _, o := range sorted(live) {
-		for _, patch := range []bool{false, true} {
-			m, err := markOf(live[o], patch)
-			if err != nil || m == nil {
-				continue
-			}
-			for _, path := range slices.Sorted(maps.Keys(m.First)) {
-				f := Field{o, path}
-				if err := has(ctx, d.api, f, live[o].GetKind()); err != nil {
-					return fmt.Errorf("%v: %w", f, err)
-				}
+	for o, m := range live.marks() {
+		for _, path := range slices.Sorted(maps.Keys(m.First)) {
+			f := Field{o, path}
+			if err := has(ctx, d.api, f, live[o].GetKind()); err != nil {
+				return fmt.Errorf("%v: %w", f, err)
 			}
 		}
 	}
@@ -417,16 +411,13 @@ func (d *Driver) mayPreempt(changes []Change, live Live, rev revision) error {
 	if i < 0 {
 		return nil
 	}
-	for o, u := range live {
-		for _, patch := range []bool{false, true} {
-			m, err := markOf(u, patch)
-			if err != nil || m == nil || m.Preemption == nil || m.Revision == rev.number && m.Epoch == rev.epoch {
-				continue // or the revision goes on that an adapter left half applied
-			}
-			if until := m.Preemption.Add(betweenPreemptions); d.o.Now().Before(until) {
-				return fmt.Errorf("%v: settings of preemption change once a day, and %v did: not before %v",
-					changes[i].Field, o, until.UTC().Format(time.RFC3339))
-			}
+	for o, m := range live.marks() {
+		if m.Preemption == nil || m.Revision == rev.number && m.Epoch == rev.epoch {
+			continue // or the revision goes on that an adapter left half applied
+		}
+		if until := m.Preemption.Add(betweenPreemptions); d.o.Now().Before(until) {
+			return fmt.Errorf("%v: settings of preemption change once a day, and %v did: not before %v",
+				changes[i].Field, o, until.UTC().Format(time.RFC3339))
 		}
 	}
 	return nil
@@ -562,28 +553,20 @@ func (d *Driver) forced(o *unstructured.Unstructured, changes []Change, m *Mark)
 func (d *Driver) inForce(ctx context.Context, live Live, sent space.Values) (space.Values, Level, error) {
 	level := InForce
 	view := maps.Clone(live)
-	for o, u := range live {
-		for _, patch := range []bool{false, true} {
-			m, err := markOf(u, patch)
-			if err != nil || m == nil {
-				continue
-			}
-			for path := range m.Before {
-				f := Field{o, path}
-				has, err := d.shows(ctx, f, at(u.Object, path))
-				if err != nil {
-					return nil, 0, err
-				}
-				settle := d.o.Scheduler.Settle()
-				switch {
-				case has:
-				case settle == 0:
-					level = Accepted
-				case d.o.Now().Before(m.Time.Add(settle)):
-					level = Stored
-					view[o] = view[o].DeepCopy()
-					put(view[o].Object, path, m.Before[path])
-				}
+	settle := d.o.Scheduler.Settle()
+	for o, m := range live.marks() {
+		for path, before := range m.Before {
+			has, err := d.shows(ctx, Field{o, path}, at(live[o].Object, path))
+			switch {
+			case err != nil:
+				return nil, 0, err
+			case has:
+			case settle == 0:
+				level = Accepted
+			case d.o.Now().Before(m.Time.Add(settle)):
+				level = Stored
+				view[o] = view[o].DeepCopy()
+				put(view[o].Object, path, before)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -55,6 +56,19 @@ func markOf(o *unstructured.Unstructured, patch bool) (*Mark, error) {
 		return nil, fmt.Errorf("%w: %s: annotation %s: %w", ErrChanged, o.GetName(), markName(patch), err)
 	}
 	return &m, nil
+}
+
+// marks yields the annotations that can be read, in a fixed order.
+func (live Live) marks() iter.Seq2[Object, *Mark] {
+	return func(yield func(Object, *Mark) bool) {
+		for _, o := range sorted(live) {
+			for _, patch := range []bool{false, true} {
+				if m, err := markOf(live[o], patch); err == nil && m != nil && !yield(o, m) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // next is the mark after changes of a revision.
