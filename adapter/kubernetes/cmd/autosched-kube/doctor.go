@@ -59,15 +59,7 @@ const giveRights = "apply deploy/kubernetes/autosched-kube-%s.yaml, and run this
 
 // examine looks at the cluster.
 func (o *doctorOptions) examine(ctx context.Context, s cluster.Scheduler) (*checkup.Report, error) {
-	config, err := cluster.Config(o.cluster.kubeconfig, o.cluster.context)
-	if err != nil {
-		return nil, err
-	}
-	api, err := cluster.NewAPI(config)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := cluster.Open(config)
+	_, api, objects, err := o.cluster.open()
 	if err != nil {
 		return nil, err
 	}

@@ -143,15 +143,7 @@ func (o *initOptions) files(context.Context, cluster.Scheduler) (map[string][]by
 // live reads the objects of the cluster. Only queues and jobs must be readable.
 func (o *initOptions) live(ctx context.Context, s cluster.Scheduler) (files map[string][]byte, notes []string,
 	err error) {
-	config, err := cluster.Config(o.cluster.kubeconfig, o.cluster.context)
-	if err != nil {
-		return nil, nil, err
-	}
-	api, err := cluster.NewAPI(config)
-	if err != nil {
-		return nil, nil, err
-	}
-	objects, err := cluster.Open(config)
+	_, api, objects, err := o.cluster.open()
 	if err != nil {
 		return nil, nil, err
 	}

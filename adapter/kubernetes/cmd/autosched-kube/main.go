@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/autosched/autosched/adapter/kubernetes/cluster"
 	"github.com/autosched/autosched/internal/cli"
@@ -62,6 +64,18 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.kubeconfig, "kubeconfig", "", "kubectl's file of clusters (default: as kubectl's, in a pod its account)")
 	fl.StringVar(&f.context, "context", "", "context of the file (default: its own)")
 	fl.StringVar(&f.scheduler, "scheduler", "", "kueue or volcano (required)")
+}
+
+// open returns how the API server is reached, and its clients. It calls nothing.
+func (f *clusterFlags) open() (config *rest.Config, api *cluster.API, objects dynamic.Interface, err error) {
+	if config, err = cluster.Config(f.kubeconfig, f.context); err != nil {
+		return nil, nil, nil, err
+	}
+	if api, err = cluster.NewAPI(config); err != nil {
+		return nil, nil, nil, err
+	}
+	objects, err = cluster.Open(config)
+	return config, api, objects, err
 }
 
 // check returns the scheduler.

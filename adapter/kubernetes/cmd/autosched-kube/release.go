@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/adapter/kubernetes/apply"
-	"github.com/autosched/autosched/adapter/kubernetes/cluster"
 	"github.com/autosched/autosched/internal/cli"
 )
 
@@ -34,14 +33,7 @@ applies nothing from then on.`,
 			if err != nil {
 				return err
 			}
-			if appliers[s.Name] == nil {
-				return cli.Usage(fmt.Errorf("--scheduler: %s is not configured", s.Name))
-			}
-			config, err := cluster.Config(f.kubeconfig, f.context)
-			if err != nil {
-				return err
-			}
-			objects, err := cluster.Open(config)
+			config, _, objects, err := f.open()
 			if err != nil {
 				return err
 			}

@@ -104,8 +104,6 @@ func (o *runOptions) check() error {
 		return err
 	}
 	switch {
-	case mappers[o.cluster.scheduler] == nil:
-		return cli.Usage(fmt.Errorf("--scheduler: the events of %s are not read", o.cluster.scheduler))
 	case o.id == "":
 		return cli.Usage(errors.New("--id: is missing"))
 	case !slices.Contains(modes, o.mode):
@@ -131,15 +129,7 @@ func (o *runOptions) run(ctx context.Context, notes io.Writer) error {
 	if err != nil {
 		return err
 	}
-	config, err := cluster.Config(o.cluster.kubeconfig, o.cluster.context)
-	if err != nil {
-		return err
-	}
-	objects, err := cluster.Open(config)
-	if err != nil {
-		return err
-	}
-	api, err := cluster.NewAPI(config)
+	config, api, objects, err := o.cluster.open()
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string) error {
 		return errors.New(usage)
 	}
 	fs := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	c := command{fs: fs}
+	var c command
 	if args[0] == "sum" {
 		return sum(args[1:])
 	}
@@ -108,7 +108,6 @@ func run(ctx context.Context, args []string) error {
 }
 
 type command struct {
-	fs                                                   *flag.FlagSet
 	o                                                    rig.Options
 	d                                                    rig.Driver
 	conf, queues, save, kubeconfig, scheduler, jobs, out string
