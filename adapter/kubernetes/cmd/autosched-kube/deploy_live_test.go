@@ -72,18 +72,19 @@ func TestLiveDeploy(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"spec": {"queueingStrategy": "StrictFIFO", "fairSharing": {"weight": "2"}}}`: "",
 		`{"spec": {"preemption": {"reclaimWithinCohort": "Any"}}}`:                     "",
-		`{"spec": {"stopPolicy": "Hold"}}`:                                             "stopPolicy is not tuned",
-		`{"spec": {"cohortName": "other"}}`:                                            "the cohort is not tuned",
-		`{"spec": {"namespaceSelector": {"matchLabels": {"a": "b"}}}}`:                 "the namespaces are not tuned",
-		`{"spec": {"admissionChecksStrategy": {"admissionChecks": [{"name": "x"}]}}}`:  "neither adds nor removes",
+		`{"spec": {"stopPolicy": "Hold"}}`:                                             "changes no other fields",
+		`{"spec": {"cohortName": "other"}}`:                                            "changes no other fields",
+		`{"spec": {"namespaceSelector": {"matchLabels": {"a": "b"}}}}`:                 "changes no other fields",
+		`{"spec": {"flavorFungibility": {"whenCanBorrow": "TryNextFlavor"}}}`:          "changes no other fields",
+		`{"spec": {"admissionChecksStrategy": {"admissionChecks": [{"name": "x"}]}}}`:  "changes no other fields",
 	} {
 		if err := patch(text); !is(err, want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	for _, field := range []struct{ name, want string }{{"lendingLimit", ""},
-		{"nominalQuota", "nominal quotas are not tuned"}} {
-		text := `[{"op": "add", "path": "/spec/resourceGroups/0/flavors/0/resources/0/` + field.name + `", "value": "3"}]`
+	for _, field := range []struct{ name, want string }{{"resources/0/lendingLimit", ""},
+		{"resources/0/nominalQuota", "nominal quotas are not tuned"}, {"name", "flavors, resources and"}} {
+		text := `[{"op": "add", "path": "/spec/resourceGroups/0/flavors/0/` + field.name + `", "value": "3"}]`
 		_, err := objects.Resource(s.Queues.WithVersion("v1beta2")).Patch(t.Context(), "tenant-0",
 			types.JSONPatchType, []byte(text), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		if !is(err, field.want) {
