@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/autosched/autosched/client"
 )
 
 // A Driver submits jobs and simulates the programs that run them. It changes nothing that a scheduler decides.
@@ -65,7 +67,7 @@ func (d Driver) Run(ctx context.Context, jobs []Job) ([]Row, error) {
 			row := &rows[i]
 			since := func() time.Duration { return time.Since(began) }
 			run := &run{d: d, job: row.Job, events: seen[row.Name], since: since}
-			if !sleep(ctx, row.At) {
+			if !client.Sleep(ctx, row.At) {
 				return
 			}
 			row.Submit = run.since()
@@ -89,15 +91,6 @@ func (d Driver) Run(ctx context.Context, jobs []Job) ([]Row, error) {
 		rows[i].Name = strings.TrimPrefix(rows[i].Name, d.Prefix)
 	}
 	return rows, err
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }
 
 const label = "rig.autosched.dev/job"

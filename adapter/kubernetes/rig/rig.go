@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/autosched/autosched/adapter/kubernetes/cluster"
+	"github.com/autosched/autosched/client"
 )
 
 // Options describe a rig.
@@ -222,7 +223,7 @@ func again(ctx context.Context, f func() error) error {
 	for try := 1; ; try++ {
 		err := f()
 		if err == nil || try == 5 || !strings.Contains(err.Error(), "address already in use") ||
-			!sleep(ctx, time.Second) {
+			!client.Sleep(ctx, time.Second) {
 			return err
 		}
 	}

@@ -16,6 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/autosched/autosched/client"
 )
 
 // queues returns two queues of Kueue of 32 GPUs in one cohort.
@@ -173,7 +175,7 @@ func TestLiveVolcano(t *testing.T) {
 		if strings.Contains(string(log), "none-such") {
 			break
 		}
-		if !sleep(ctx, pollInterval) {
+		if !client.Sleep(ctx, pollInterval) {
 			t.Fatal("the scheduler does not take up its configuration")
 		}
 	}
