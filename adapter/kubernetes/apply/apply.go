@@ -217,8 +217,7 @@ func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (_ map[string]*
 		if err != nil {
 			return nil, err
 		}
-		rev := revision{number: c.GetRevision(), epoch: c.GetEpoch().GetCounter(), at: d.o.Now(),
-			preempts: d.o.Scheduler.Preempts}
+		rev := revision{number: c.GetRevision(), epoch: c.GetEpoch().GetCounter(), at: d.o.Now()}
 		back := c.GetOrigin() == pb.Configuration_RESTORED || c.GetOrigin() == pb.Configuration_REVERTED
 		if live, err = d.converge(ctx, live, want, fields, rev, back); err != nil {
 			return nil, err
@@ -315,8 +314,9 @@ func by(o *unstructured.Unstructured, m *Mark) string {
 	return ""
 }
 
-func sorted(live Live) []Object {
-	return slices.SortedFunc(maps.Keys(live), func(a, b Object) int { return cmp.Compare(a.String(), b.String()) })
+// sorted are objects in a fixed order.
+func sorted[V any, M ~map[Object]V](objects M) []Object {
+	return slices.SortedFunc(maps.Keys(objects), func(a, b Object) int { return cmp.Compare(a.String(), b.String()) })
 }
 
 // converge gives fields their values, and returns the objects. If it fails, the values before are back, or the error
@@ -458,10 +458,8 @@ func (d *Driver) confirm(ctx context.Context, live Live, fields map[Field]any, c
 			return fresh, nil
 		}
 		if !d.o.Now().Before(until) {
-			return nil, fmt.Errorf("%v: the scheduler has not accepted it within %v: is it running?",
-				slices.SortedFunc(maps.Keys(waiting), func(a, b Object) int {
-					return cmp.Compare(a.String(), b.String())
-				}), d.o.Timeout)
+			return nil, fmt.Errorf("%v: the scheduler has not accepted it within %v: is it running?", sorted(waiting),
+				d.o.Timeout)
 		}
 		if !client.Sleep(ctx, d.pace) {
 			return nil, ctx.Err()

@@ -260,7 +260,7 @@ func TestLiveKueue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rev := revision{number: 7, at: time.Now(), preempts: func(Change) bool { return false }}
+		rev := revision{number: 7, at: time.Now()}
 		step := func(queue, path string, from, to any) Step {
 			o, _ := live.find(clusterQueues, queue)
 			return Step{Object: o, Patch: isListed(path), Changes: []Change{{Field{o, path}, from, to}}}

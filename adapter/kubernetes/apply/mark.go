@@ -71,8 +71,8 @@ func (live Live) marks() iter.Seq2[Object, *Mark] {
 	}
 }
 
-// next is the mark after changes of a revision.
-func (m *Mark) next(c []Change, rev revision, o *unstructured.Unstructured) *Mark {
+// next is the mark after changes of a revision, of which preempts reports the ones of preemption.
+func (m *Mark) next(c []Change, rev revision, o *unstructured.Unstructured, preempts func(Change) bool) *Mark {
 	out := &Mark{First: map[string]any{}}
 	if m != nil {
 		*out = *m
@@ -95,7 +95,7 @@ func (m *Mark) next(c []Change, rev revision, o *unstructured.Unstructured) *Mar
 			out.First[c.Path] = c.Old
 		}
 		out.Before[c.Path], values[c.Path] = c.Old, c.New
-		if !rev.undoes && rev.preempts(c) {
+		if !rev.undoes && preempts(c) {
 			out.Preemption = &rev.at
 		}
 	}

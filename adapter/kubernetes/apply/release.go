@@ -23,7 +23,7 @@ func (d *Driver) Release(ctx context.Context, restore bool) error {
 	if foreign := live.foreign(); foreign != "" && !d.o.TakeOver {
 		return fmt.Errorf("%w: %s: start with --take-over to overrule that", ErrChanged, foreign)
 	}
-	rev := revision{at: d.o.Now(), released: true, preempts: d.o.Scheduler.Preempts}
+	rev := revision{at: d.o.Now(), released: true}
 	fields := map[Field]any{}
 	for o, u := range live {
 		for _, patch := range []bool{false, true} {

@@ -33,7 +33,6 @@ type revision struct {
 	number, epoch int64
 	at            time.Time
 	released      bool
-	preempts      func(Change) bool
 	// undoes says that it goes back to a revision, and preemption is when that changed preemption.
 	undoes     bool
 	preemption *time.Time
@@ -56,7 +55,7 @@ func (d *Driver) request(ctx context.Context, live Live, s Step, rev revision, d
 		if dry {
 			o2.DryRun = []string{metav1.DryRunAll}
 		}
-		mark := before.next(s.Changes, rev, o)
+		mark := before.next(s.Changes, rev, o, d.o.Scheduler.Preempts)
 		var body []byte
 		if s.Patch {
 			kind = types.JSONPatchType
