@@ -44,10 +44,6 @@ func TestPresets(t *testing.T) {
 				seen, names = append(seen, c), append(names, p.Name)
 			}
 			var sim simulator.Sim
-			w := w
-			if s.Name == "volcano" { // a gang as wide as the cluster does not start beside other queues
-				w = oneTenant(t, w)
-			}
 			err := sim.Start(workload.Uniform(2, 8), w, s.New(p.Config), simulator.Options{})
 			if err == nil {
 				err = sim.Run(context.Background())
@@ -57,17 +53,4 @@ func TestPresets(t *testing.T) {
 			}
 		}
 	}
-}
-
-// oneTenant gives all jobs to one tenant.
-func oneTenant(t *testing.T, w *workload.Workload) *workload.Workload {
-	jobs := slices.Clone(w.Jobs())
-	for i := range jobs {
-		jobs[i].Tenant = "one"
-	}
-	out, err := workload.New("one tenant", w.Zero(), jobs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }

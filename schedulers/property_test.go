@@ -176,17 +176,6 @@ func namesUnfinishedJob(t *rapid.T, c trial, r *record, err error) {
 	t.Fatalf("the error names no unfinished job: %v", err)
 }
 
-// waitsForever reports whether a run of Volcano ended with a job that does not start although nothing else runs: one
-// that is wider than the share that its queue deserves beside others.
-func (c *trial) waitsForever(err error) bool {
-	queues := map[string]bool{}
-	for _, j := range c.w.Jobs() {
-		queues[j.Tenant] = true
-	}
-	return c.scheduler.Name == "volcano" && len(queues) > 1 && err != nil &&
-		strings.Contains(err.Error(), "can never start")
-}
-
 // sameBytes: the same inputs give the same bytes with fresh and with used memory.
 func sameBytes(t *rapid.T, c trial, first *record, err error, used *simulator.Sim) {
 	for name, sim := range map[string]*simulator.Sim{"fresh": new(simulator.Sim), "used": used} {

@@ -136,9 +136,6 @@ func TestProtectedJobsRunOn(t *testing.T) {
 					}
 				}
 				r, err := c.run(new(simulator.Sim))
-				if c.waitsForever(err) {
-					t.Skip("a gang is wider than its queue deserves")
-				}
 				if err != nil {
 					if p.MaxPreemptions > 0 || p.MinRun > 0 {
 						t.Fatal(err)
