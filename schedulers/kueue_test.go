@@ -151,6 +151,10 @@ func TestKueueByHand(t *testing.T) {
 		"a head within its quota keeps it from borrowers": {nil, borrow,
 			[]workload.Job{job("a", 0, 50, 6, 0), job("b", 0, 90, 2, 0), job("a", 1, 10, 2, 0), job("b", 1, 10, 2, 9)},
 			[]time.Duration{0, 0, 51, 51}, []time.Duration{50, 90, 61, 61}},
+		"a job that its queue may never hold starts when nothing runs or arrives any more": {nil,
+			[]workload.VC{{Tenant: "a", GPUs: 4}, {Tenant: "b", GPUs: 4}},
+			[]workload.Job{job("a", 0, 10, 6, 0), job("a", 0, 10, 4, 0), job("b", 50, 50, 4, 0)},
+			[]time.Duration{101, 0, 50}, []time.Duration{111, 10, 100}},
 	} {
 		out := small(t, "kueue", tt.set, 8, tt.vcs, simulator.Options{}, slices.Clone(tt.jobs)...)
 		var starts, ends []time.Duration

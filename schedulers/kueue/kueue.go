@@ -8,10 +8,10 @@
 // strict ones lend nothing. Without virtual clusters there is one queue for all.
 //
 // Kueue counts and does not place: an admitted job starts on any free GPUs, however spread (Plan.AllowSpread), at
-// the speed of its recorded run, and holds its quota while there are none, as pods wait for a node. A job that its
-// queue may never hold waits until no other of its cohort runs or could, so that runs end. Evictions take no time, and
-// lose the work of jobs that do not say otherwise. A run that resumes considers all jobs at once, as a manager does
-// that starts.
+// the speed of its recorded run, and holds its quota while there are none, as pods wait for a node. Where jobs that
+// their queues may never hold wait and nothing runs or arrives any more, the first one starts, so that the run ends.
+// Evictions take no time, and lose the work of jobs that do not say otherwise. A run that resumes considers all jobs at
+// once, as a manager does that starts.
 //
 // Left out are several flavors, resources other than GPUs, cohorts of cohorts, topology-aware scheduling, admission
 // checks, admission fair sharing and partial admission.
@@ -298,9 +298,7 @@ func (p *policy) Plan(plan *simulator.Plan) {
 		}
 		for c.changed {
 			c.changed = false
-			if p.cycle(plan, c); !c.changed {
-				p.alone(plan, c)
-			}
+			p.cycle(plan, c)
 		}
 		if c.requeue != never {
 			plan.WakeAt(c.requeue)
@@ -323,31 +321,19 @@ func (p *policy) admit(plan *simulator.Plan, j simulator.ID) {
 	}
 }
 
-// alone admits the first job of a cohort in which no job is admitted and none that waits could be.
-func (p *policy) alone(plan *simulator.Plan, c *cohort) {
+// Stalled implements simulator.Stallable: the first of all jobs that wait is admitted.
+func (p *policy) Stalled() {
 	var first simulator.ID = -1
-	for _, i := range c.queues {
-		q := &p.queues[i]
-		if len(q.admitted) > 0 {
-			return
-		}
-		j := q.first(true)
-		if j < 0 {
-			continue
-		}
-		for k := range q.kinds {
-			if k := &q.kinds[k]; k.jobs.Len() > 0 && int(k.gpus) <= p.most(q) &&
-				(q.Strategy == BestEffortFIFO || k.gpus == p.jobs[j].gpus) {
-				return
-			}
-		}
-		if first < 0 || p.before(j, first) {
+	for i := range p.queues {
+		if j := p.queues[i].first(true); j >= 0 && (first < 0 || p.before(j, first)) {
 			first = j
 		}
 	}
 	if first >= 0 {
-		p.admit(plan, first)
-		c.changed = true
+		p.leave(first)
+		p.take(first)
+		p.idle = append(p.idle, first)
+		p.cohorts[p.queues[p.jobs[first].queue].cohort].changed = true
 	}
 }
 
