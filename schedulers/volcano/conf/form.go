@@ -57,7 +57,7 @@ const comment = "# queue "
 // Render implements native.Form. The text has known plugins and arguments only, the same bytes for the same values, and
 // whole numbers where Volcano wants them.
 func (f *Form) Render(values space.Values) ([]byte, error) {
-	var of, groups []string
+	var groups []string
 	for _, id := range slices.Sorted(maps.Keys(values)) {
 		p, known := volcano.SiteParam(id)
 		switch {
@@ -67,35 +67,25 @@ func (f *Form) Render(values space.Values) ([]byte, error) {
 			return nil, fmt.Errorf("%s: %g is not a whole number", id, values[id].Float())
 		case isQueues(id):
 			groups = append(groups, id)
-		default:
-			of = append(of, id)
 		}
 	}
-	has := func(id string) bool { return slices.Contains(of, id) }
-	on := func(id string) bool { return has(id) && values[id].Float() > 0 }
+	has := func(id string) bool { _, ok := values[id]; return ok }
+	on := func(id string) bool { return values[id].Float() > 0 }
+	number := func(id string) string { return strconv.FormatFloat(values[id].Float(), 'f', -1, 64) }
 	var b bytes.Buffer
-	plugin := func(name string, more ...string) {
+	plugin := func(name string, arguments ...string) {
 		fmt.Fprintf(&b, "  - name: %s\n", name)
-		for _, line := range more {
-			fmt.Fprintf(&b, "    %s\n", line)
+		if len(arguments) > 0 {
+			fmt.Fprintf(&b, "    arguments:\n      %s\n", strings.Join(arguments, "\n      "))
 		}
 	}
-	arguments := func(lines ...string) []string {
-		lines = slices.DeleteFunc(lines, func(l string) bool { return l == "" })
-		if len(lines) == 0 {
-			return nil
-		}
-		out := []string{"arguments:"}
-		for _, l := range lines {
-			out = append(out, "  "+l)
+	arguments := func(ids ...string) (out []string) {
+		for _, id := range ids {
+			if has(id) {
+				out = append(out, id+": "+number(id))
+			}
 		}
 		return out
-	}
-	whole := func(id, key string) string {
-		if !has(id) {
-			return ""
-		}
-		return key + ": " + strconv.Itoa(int(values[id].Float()))
 	}
 	list := volcano.Domain()[0].Default.Text()
 	if has(volcano.ActionsID) {
@@ -107,42 +97,36 @@ func (f *Form) Render(values space.Values) ([]byte, error) {
 		}
 	}
 	fmt.Fprintf(&b, "actions: %q\ntiers:\n- plugins:\n", strings.ReplaceAll(list, ",", ", "))
-	sla := func() {
-		if on(volcano.SLAID) {
-			plugin("sla", arguments("sla-waiting-time: "+values[volcano.SLAID].Duration().String())...)
+	order := []string{"priority", "sla"}
+	if values[volcano.OrderID].Text() == volcano.SLAThenPriority {
+		slices.Reverse(order)
+	}
+	for _, name := range order {
+		switch {
+		case name == "priority":
+			plugin(name)
+		case on(volcano.SLAID):
+			plugin(name, "sla-waiting-time: "+values[volcano.SLAID].Duration().String())
 		}
 	}
-	first := has(volcano.OrderID) && values[volcano.OrderID].Text() == volcano.SLAThenPriority
-	if first {
-		sla()
-	}
-	plugin("priority")
-	if !first {
-		sla()
-	}
-	plugin("gang", "enablePreemptable: false")
+	const whole = "    enablePreemptable: false\n"
+	plugin("gang")
+	b.WriteString(whole)
 	plugin("conformance")
 	b.WriteString("- plugins:\n")
 	if !has(volcano.OvercommitID) || on(volcano.OvercommitID) {
-		factor := ""
-		if has(volcano.OvercommitID) {
-			factor = "overcommit-factor: " + strconv.FormatFloat(values[volcano.OvercommitID].Float(), 'f', -1, 64)
-		}
-		plugin("overcommit", arguments(factor)...)
+		plugin("overcommit", arguments(volcano.OvercommitID)...)
 	}
-	plugin("drf", "enablePreemptable: false")
+	plugin("drf")
+	b.WriteString(whole)
 	plugin("predicates")
 	plugin("proportion")
-	plugin("nodeorder", arguments(whole(volcano.LeastRequestedID, "leastrequested.weight"),
-		whole(volcano.MostRequestedID, "mostrequested.weight"),
-		whole(volcano.BalancedResourceID, "balancedresource.weight"))...)
-	var gpu [2]string
+	plugin("nodeorder", arguments(volcano.LeastRequestedID, volcano.MostRequestedID, volcano.BalancedResourceID)...)
+	binpack := arguments(volcano.BinpackWeightID, volcano.BinpackCPUID, volcano.BinpackMemoryID)
 	if on(volcano.BinpackGPUID) {
-		gpu = [2]string{"binpack.resources: " + GPU, whole(volcano.BinpackGPUID, "binpack.resources."+GPU)}
+		binpack = append(binpack, "binpack.resources: "+GPU, "binpack.resources."+GPU+": "+number(volcano.BinpackGPUID))
 	}
-	plugin("binpack", arguments(whole(volcano.BinpackWeightID, "binpack.weight"),
-		whole(volcano.BinpackCPUID, "binpack.cpu"), whole(volcano.BinpackMemoryID, "binpack.memory"), gpu[0],
-		gpu[1])...)
+	plugin("binpack", binpack...)
 	for _, id := range groups {
 		text, err := queueText(id, values[id])
 		if err != nil {
