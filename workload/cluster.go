@@ -60,14 +60,6 @@ type Bound struct {
 // BoundOf is a bound of a number of GPUs.
 func BoundOf(gpus int) Bound { return Bound{gpus, true} }
 
-// Or returns the bound, or a number of GPUs where there is none.
-func (b Bound) Or(gpus int) int {
-	if b.Set {
-		return b.GPUs
-	}
-	return gpus
-}
-
 // MarshalJSON writes the number.
 func (b Bound) MarshalJSON() ([]byte, error) { return json.Marshal(b.GPUs) }
 

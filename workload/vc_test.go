@@ -93,7 +93,7 @@ func TestVCRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := c.VCs[0], c.VCs[1]; a.Borrow != BoundOf(0) || a.Lend.Or(9) != 4 || b.Borrow.Or(9) != 9 {
+	if a, b := c.VCs[0], c.VCs[1]; a.Borrow != BoundOf(0) || a.Lend != BoundOf(4) || b.Borrow != (Bound{}) {
 		t.Errorf("%+v", c.VCs)
 	}
 	if again, err := json.Marshal(c); err != nil || string(again) != text {
