@@ -19,9 +19,6 @@ import (
 	objects "github.com/autosched/autosched/workload/kueue"
 )
 
-// Mapper makes events of Workloads.
-type Mapper = objects.Mapper
-
 // Site is an installation of Kueue.
 type Site struct {
 	// Cluster has the ClusterQueues as virtual clusters, in order of name, and the nodes.
@@ -40,7 +37,7 @@ const own = "cohort/"
 // Read reads files by their names. Kinds that it does not know have no effect.
 func Read(files map[string][]byte) (*Site, error) {
 	s := &Site{Cluster: workload.Cluster{Site: workload.Site{Settings: map[string]string{}}}}
-	var mapper Mapper
+	var mapper objects.Mapper
 	nodes := map[nodeKind]int{}
 	seen := map[string]string{}
 	for _, file := range slices.Sorted(maps.Keys(files)) {
@@ -248,14 +245,8 @@ type nodeKind struct {
 }
 
 func kindOf(o *kubejson.Object) nodeKind {
-	k := nodeKind{model: o.Get("metadata", "labels", "nvidia.com/gpu.product").Text()}
-	resources := o.Get("status", "allocatable")
-	for _, name := range resources.Keys() {
-		if kubejson.IsGPU(name) {
-			k.gpus += natural(resources.Get(name))
-		}
-	}
-	return k
+	return nodeKind{o.Get("metadata", "labels", "nvidia.com/gpu.product").Text(),
+		kubejson.ListGPUs(o.Get("status", "allocatable"))}
 }
 
 // manager reads the configuration of Kueue's manager, or the ConfigMap that has it.

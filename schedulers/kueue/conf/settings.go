@@ -86,7 +86,7 @@ func Values(ids []string, settings []Setting, c workload.Cluster) (space.Values,
 		now[s.Queue][s.Name] = s.Value
 	}
 	has := func(id string) bool { return slices.Contains(ids, id) }
-	out := space.Values{}
+	out, cohorts := space.Values{}, quotas(c)
 	for _, id := range ids {
 		group, name, ok := queues.Split(id, kueue.Tunable)
 		if !ok {
@@ -99,7 +99,7 @@ func Values(ids []string, settings []Setting, c workload.Cluster) (space.Values,
 				continue
 			}
 			text, set := now[v.Tenant][name]
-			x, err := valueOf(name, text, set, v, quotas(c))
+			x, err := valueOf(name, text, set, v, cohorts)
 			if err != nil {
 				return nil, fmt.Errorf("ClusterQueue %s: %s: %w", v.Tenant, name, err)
 			}
