@@ -20,6 +20,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/schedulers/lanes"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -123,9 +124,7 @@ func (p *policy) add(q Queue) int32 {
 
 // Admit implements simulator.Policy.
 func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
-	for len(p.jobs) <= int(j) {
-		p.jobs = append(p.jobs, job{})
-	}
+	p.jobs = lanes.Grow(p.jobs, j)
 	tenant := p.v.JobTenantName(j)
 	q, ok := p.index[tenant]
 	if !ok {

@@ -101,6 +101,10 @@ func TestRecordedTexts(t *testing.T) {
 		if q := site.Queues; len(site.Findings) > 0 || len(q) != 3 || q[0].Weight != 4 || !q[2].Reclaimable {
 			t.Errorf("%s: findings %q, queues %+v", file, site.Findings, site.Queues)
 		}
+		none, err := conf.Read(nil)
+		if is := file == "volcano.default.conf"; err != nil || reflect.DeepEqual(none.Text, site.Text) != is {
+			t.Errorf("%s: is %+v, without a text it is %+v, %v", file, site.Text, none.Text, err)
+		}
 		params, rules, values := site.Space()
 		s, err := space.New(params, rules)
 		if err != nil {

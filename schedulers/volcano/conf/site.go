@@ -16,9 +16,6 @@ import (
 	mapping "github.com/autosched/autosched/workload/volcano"
 )
 
-// Mapper makes events of PodGroups and Pods.
-type Mapper = mapping.Mapper
-
 // Site is a cluster as its objects and the scheduler's text describe it.
 type Site struct {
 	// Cluster has the queues as virtual clusters, and the nodes there are.
@@ -31,7 +28,7 @@ type Site struct {
 	// Findings are the settings that are not simulated or have no effect, with their objects and fields.
 	Findings []string
 	// Mapper has seen the PodGroups and Pods. Events are theirs, in order of time.
-	Mapper Mapper
+	Mapper mapping.Mapper
 	Events []workload.Event
 }
 
@@ -39,11 +36,7 @@ type Site struct {
 // prints them, and a scheduler's text in its ConfigMap or in a file whose name ends in .conf. Errors name file, object
 // and field.
 func Read(files map[string][]byte) (*Site, error) {
-	s := &Site{}
-	var err error
-	if s.Text, err = ReadText([]byte(chart)); err != nil {
-		return nil, err
-	}
+	s := &Site{Text: Text{Settings: volcano.Defaults(), Values: valuesOf(volcano.Defaults())}}
 	seen := map[string]workload.Event{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if strings.HasSuffix(name, ".conf") {
@@ -138,24 +131,6 @@ func (s *Site) wide() {
 		}
 	}
 }
-
-// chart is the text of Volcano's chart.
-const chart = `actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-    enablePreemptable: false
-  - name: conformance
-- plugins:
-  - name: overcommit
-  - name: drf
-    enablePreemptable: false
-  - name: predicates
-  - name: proportion
-  - name: nodeorder
-  - name: binpack
-`
 
 func (s *Site) find(o *kubejson.Object, field, format string, args ...any) {
 	s.Findings = append(s.Findings, fmt.Sprintf("%s: %s: %s", o, field, fmt.Sprintf(format, args...)))
