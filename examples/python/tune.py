@@ -1,6 +1,6 @@
 """Tunes a scheduler that AutoSched does not simulate, by ask and tell: tune.py SERVER ID TRIALS CLIENT.
 Any number of clients may run at once. It needs the package: pip install ./python"""
-import sys
+import sys, time
 
 import grpc
 from autosched import again, connect
