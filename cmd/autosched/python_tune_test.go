@@ -14,8 +14,8 @@ import (
 )
 
 // TestPythonTune: three Python programs tune a scheduler that is not simulated by ask and tell, one of which
-// is killed in between. The winner is approved, and the adapter of files puts it into force. All are separate
-// processes.
+// is killed in between. They wait for the trial that a fourth client holds. The winner is approved, and the adapter
+// of files puts it into force. All are separate processes.
 func TestPythonTune(t *testing.T) {
 	if os.Getenv("AUTOSCHED_PYTHON") == "" {
 		t.Skip("make python runs it")
@@ -27,6 +27,10 @@ func TestPythonTune(t *testing.T) {
 	if err := killed.Start(); err != nil {
 		t.Fatal(err)
 	}
+	held := clitest.Eventually(t, func() string {
+		_, out, _ := clitest.Run("study", "trial", "ask", "mine/first", "--client", "d", "--json", "--server", address)
+		return out
+	}, `mine/studies/first/trials/(\d+)"`)
 	list := func() string {
 		_, out, _ := clitest.Run("study", "trial", "list", "mine/first", "--server", address)
 		return out
@@ -44,6 +48,14 @@ func TestPythonTune(t *testing.T) {
 				t.Errorf("%s: %v\n%s", name, err, out)
 			}
 		})
+	}
+	clitest.Eventually(t, func() string {
+		_, used, _ := clitest.Run("study", "get", "mine/first", "--server", address)
+		return used
+	}, `(?s)40 of 40 used.*trials +1 ACTIVE,`)
+	if code, _, errs := clitest.Run("study", "trial", "tell", "mine/first/"+held, "p95_wait=99", "--server",
+		address); code != 0 {
+		t.Error(errs)
 	}
 	wg.Wait()
 	code, out, errs := clitest.Run("study", "get", "mine/first", "--server", address)
