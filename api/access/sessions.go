@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,13 +15,14 @@ import (
 
 // Bounds of sessions.
 const (
-	SessionIdle  = time.Hour      // without a request, after which one ends
-	SessionLife  = 12 * time.Hour // of one, whatever its requests
-	maxSessions  = 1000           // of all callers
+	SessionIdle = time.Hour        // without a request, after which one ends
+	SessionLife = 12 * time.Hour   // of one, whatever its requests
+	WrongEvery  = 12 * time.Second // one more wrong token from an address
+
+	maxSessions  = 1000 // of all callers
 	maxOfCaller  = 20
-	wrongTokens  = 5                // in a row from an address
-	wrongEvery   = 12 * time.Second // one more
-	maxAddresses = 1000             // that are remembered for wrong tokens
+	wrongTokens  = 5    // in a row from an address
+	maxAddresses = 1000 // that are remembered for wrong tokens
 )
 
 // ErrWrongTokens is the error of a sign-in from an address that sent too many wrong tokens.
@@ -57,30 +59,30 @@ func NewSessions(source *Source) *Sessions {
 }
 
 // SignIn exchanges a token for the id of a session. After wrong tokens from the address it fails with ErrWrongTokens,
-// and another one may come after wait.
-func (s *Sessions) SignIn(token string, from netip.Addr) (id string, session *Session, wait time.Duration, err error) {
+// and another one may come after WrongEvery.
+func (s *Sessions) SignIn(token string, from netip.Addr) (id string, session *Session, err error) {
 	credential, err := NewCredential(nil, "Bearer "+token)
 	if err != nil {
-		return "", nil, 0, err
+		return "", nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.source.now()
 	wrong := s.limiter(from, now)
 	if wrong.TokensAt(now) < 1 {
-		return "", nil, wrongEvery, ErrWrongTokens
+		return "", nil, ErrWrongTokens
 	}
 	caller, err := s.source.Identify(credential)
 	if err != nil {
 		wrong.AllowN(now, 1)
-		return "", nil, 0, err
+		return "", nil, err
 	}
 	s.makeRoom(caller, now)
 	id = rand.Text() + rand.Text()
 	session = &Session{Caller: caller, Credential: credential, Expires: now.Add(SessionLife), used: now,
 		ended: make(chan struct{})}
 	s.open[sha256.Sum256([]byte(id))] = session
-	return id, session, 0, nil
+	return id, session, nil
 }
 
 // limiter is that of an address's network. When there are too many, the rest share one.
@@ -104,37 +106,30 @@ func (s *Sessions) limiter(from netip.Addr, now time.Time) *rate.Limiter {
 		}
 	}
 	if s.wrong[network] == nil {
-		s.wrong[network] = rate.NewLimiter(rate.Every(wrongEvery), wrongTokens)
+		s.wrong[network] = rate.NewLimiter(rate.Every(WrongEvery), wrongTokens)
 	}
 	return s.wrong[network]
 }
 
 // makeRoom ends expired sessions, and the oldest where there are too many.
 func (s *Sessions) makeRoom(c Caller, now time.Time) {
-	own, oldest, oldestOwn := 0, [sha256.Size]byte{}, [sha256.Size]byte{}
-	older := func(id, than [sha256.Size]byte) bool {
-		return s.open[than] == nil || s.open[id].Expires.Before(s.open[than].Expires)
-	}
+	var all, own [][sha256.Size]byte
 	for id, one := range s.open {
 		if one.expired(now) {
 			s.end(id)
 			continue
 		}
-		if older(id, oldest) {
-			oldest = id
-		}
+		all = append(all, id)
 		if one.Caller == c {
-			own++
-			if older(id, oldestOwn) {
-				oldestOwn = id
-			}
+			own = append(own, id)
 		}
 	}
+	older := func(a, b [sha256.Size]byte) int { return s.open[a].Expires.Compare(s.open[b].Expires) }
 	switch {
-	case own >= maxOfCaller:
-		s.end(oldestOwn)
-	case len(s.open) >= maxSessions:
-		s.end(oldest)
+	case len(own) >= maxOfCaller:
+		s.end(slices.MinFunc(own, older))
+	case len(all) >= maxSessions:
+		s.end(slices.MinFunc(all, older))
 	}
 }
 

@@ -50,19 +50,19 @@ func TestSessionEnds(t *testing.T) {
 		}, true},
 		{"nineteen more sessions", func(_ *house, s *access.Sessions, _ string) {
 			for range 19 {
-				_, _, _, _ = s.SignIn("t", from)
+				_, _, _ = s.SignIn("t", from)
 			}
 		}, false},
 		{"twenty later sessions", func(h *house, s *access.Sessions, _ string) {
 			h.now = h.now.Add(time.Minute)
 			for range 20 {
-				_, _, _, _ = s.SignIn("t", from)
+				_, _, _ = s.SignIn("t", from)
 			}
 		}, true},
 	} {
 		h := newHouse(t)
 		s := access.NewSessions(h.source)
-		id, session, _, err := s.SignIn("t", from)
+		id, session, err := s.SignIn("t", from)
 		if err != nil || session.Caller.Name != "root" {
 			t.Fatalf("%+v, %v", session, err)
 		}

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -152,36 +151,32 @@ func (h *web) known(r *http.Request) error {
 	return status.Errorf(codes.PermissionDenied, "host %.80q is not this one: call 127.0.0.1 or localhost", r.Host)
 }
 
-// sameSite refuses requests that a page of another site makes. Programs send none of the headers.
+// sameSite refuses requests that a page of another site makes, reads too. Programs send none of the headers.
 func sameSite(r *http.Request) error {
-	from := r.Header.Get("Sec-Fetch-Site")
-	origin := r.Header.Get("Origin")
-	u, err := url.Parse(origin)
-	switch {
-	case from != "" && from != "same-origin" && from != "none":
-	case origin != "" && (err != nil || u.Host != r.Host):
-	default:
-		return nil
+	change := *r
+	change.Method = http.MethodPost // reads would pass
+	if new(http.CrossOriginProtection).Check(&change) != nil {
+		return status.Error(codes.PermissionDenied, "a page of another site asks")
 	}
-	return status.Error(codes.PermissionDenied, "a page of another site asks")
+	return nil
 }
 
-// credential is the evidence of a request's caller: a token, the session of its cookie, or a certificate.
-func (h *web) credential(r *http.Request) (c access.Credential, session *access.Session, err error) {
+// identify finds a request's caller by a token, the session of its cookie, or a certificate.
+func (h *web) identify(r *http.Request) (c access.Caller, by access.Credential, session *access.Session, err error) {
+	var ended error
 	cookie, none := r.Cookie(cookieName(r))
 	if r.Header.Get("Authorization") == "" && none == nil && h.sessions != nil {
-		if session, err = h.sessions.Find(cookie.Value); err == nil {
-			return session.Credential, session, nil
+		if session, ended = h.sessions.Find(cookie.Value); ended == nil {
+			return session.Caller, session.Credential, session, nil
 		}
 	}
-	c, bad := access.NewCredential(r.TLS, strings.Join(r.Header.Values("Authorization"), ","))
-	if bad != nil {
-		return c, nil, bad
+	if by, err = access.NewCredential(r.TLS, strings.Join(r.Header.Values("Authorization"), ",")); err == nil {
+		c, err = h.server.guard.identify(by)
 	}
-	if _, unknown := h.server.guard.identify(c); unknown != nil && err != nil {
-		return c, nil, err // the session ended, and there is nothing else
+	if err != nil && ended != nil {
+		err = ended // there is nothing else
 	}
-	return c, nil, nil
+	return c, by, nil, err
 }
 
 // identified has the handler's calls made with the credential of the request's caller.
@@ -192,10 +187,7 @@ func (h *web) identified(api http.Handler) http.Handler {
 			id = h.server.newID()
 		}
 		w.Header().Set(requestIDHeader, id) // of errors, too
-		credential, session, err := h.credential(r)
-		if err == nil {
-			_, err = h.server.guard.identify(credential)
-		}
+		_, credential, session, err := h.identify(r)
 		writes := r.Method != http.MethodGet && r.Method != http.MethodHead
 		if err == nil && session != nil && writes && r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == "" {
 			err = status.Error(codes.PermissionDenied, "a change by a session needs the header Origin")
@@ -244,11 +236,7 @@ func (h *web) admit(r *http.Request, method string) error {
 
 // whoAmI answers with the caller.
 func (h *web) whoAmI(w http.ResponseWriter, r *http.Request) {
-	credential, session, err := h.credential(r)
-	var caller access.Caller
-	if err == nil {
-		caller, err = h.server.guard.identify(credential)
-	}
+	caller, _, session, err := h.identify(r)
 	if err != nil {
 		rest.Error(w, 0, rpc.Status(err))
 		return
@@ -306,10 +294,10 @@ func (h *web) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
-	id, session, wait, err := h.sessions.SignIn(body.Token, from.Addr())
+	id, session, err := h.sessions.SignIn(body.Token, from.Addr())
 	switch {
 	case errors.Is(err, access.ErrWrongTokens):
-		rest.Error(w, 0, rest.Limited(wait, err.Error()))
+		rest.Error(w, 0, rest.Limited(access.WrongEvery, err.Error()))
 		return
 	case err != nil:
 		h.server.log.WarnContext(r.Context(), "sign-in refused", "from", r.RemoteAddr)
@@ -354,13 +342,9 @@ func (h *web) cookie(r *http.Request, value string, age int) *http.Cookie {
 // readers lets requests of callers through that may read.
 func (h *web) readers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		credential, _, err := h.credential(r)
-		if err == nil {
-			var caller access.Caller
-			caller, err = h.server.guard.identify(credential)
-			if err == nil && !slices.Contains(readerRoles, caller.Role) {
-				err = denied(caller, r.URL.Path, readerRoles)
-			}
+		caller, _, _, err := h.identify(r)
+		if err == nil && !slices.Contains(readerRoles, caller.Role) {
+			err = denied(caller, r.URL.Path, readerRoles)
 		}
 		if err != nil {
 			rest.Error(w, 0, rpc.Status(err))

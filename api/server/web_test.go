@@ -537,7 +537,7 @@ func FuzzCallers(f *testing.F) {
 	h := newWeb(s, &o)
 	reached := false
 	h.paths = h.identified(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
-	id, _, _, err := h.sessions.SignIn("token-viewer", netip.Addr{})
+	id, _, err := h.sessions.SignIn("token-viewer", netip.Addr{})
 	if err != nil {
 		f.Fatal(err)
 	}

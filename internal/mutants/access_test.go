@@ -38,8 +38,8 @@ var accessMutants = []mutant{
 		"return err == nil && (ON || caller == one.Caller) &&", "", "TestSessionEnds"},
 	{"a session has no end", "api/access/sessions.go", "return !now.Before(s.Expires) ||",
 		"return !ON && !now.Before(s.Expires) ||", "", "TestSessionEnds"},
-	{"pages of other sites call", "api/server/web.go", `case from != "" && from != "same-origin" && from != "none":`,
-		`case !ON && from != "" && from != "same-origin" && from != "none":`, "", "TestHostileRequests"},
+	{"pages of other sites call", "api/server/web.go", "if new(http.CrossOriginProtection).Check(&change) != nil {",
+		"if !ON && new(http.CrossOriginProtection).Check(&change) != nil {", "", "TestHostileRequests"},
 	{"any host is this one", "api/server/web.go", "if h.sessions != nil || at == nil ||",
 		"if ON || h.sessions != nil || at == nil ||", "", "TestHosts"},
 }
