@@ -85,20 +85,12 @@ func expand(path string) (out string, names []string, field string) {
 }
 
 func (d *document) method(m protoreflect.MethodDescriptor, r *annotations.HttpRule, n int) error {
-	var verb, path string
-	switch p := r.GetPattern().(type) {
-	case *annotations.HttpRule_Get:
-		verb, path = "get", p.Get
-	case *annotations.HttpRule_Post:
-		verb, path = "post", p.Post
-	case *annotations.HttpRule_Patch:
-		verb, path = "patch", p.Patch
-	case *annotations.HttpRule_Delete:
-		verb, path = "delete", p.Delete
-	default:
-		return fmt.Errorf("%s: no path for %T", m.FullName(), p)
+	rule := r.ProtoReflect()
+	verb := rule.WhichOneof(rule.Descriptor().Oneofs().ByName("pattern"))
+	if verb.Kind() != protoreflect.StringKind {
+		return fmt.Errorf("%s: no path for %s", m.FullName(), verb.Name())
 	}
-	path, names, bound := expand(path)
+	path, names, bound := expand(rule.Get(verb).String())
 	op := object{"operationId": string(m.Parent().Name()) + "_" + string(m.Name()), "tags": []any{m.Parent().Name()},
 		"description": text(m)}
 	if n > 0 {
@@ -146,7 +138,7 @@ func (d *document) method(m protoreflect.MethodDescriptor, r *annotations.HttpRu
 		}
 	}
 	op["responses"] = answers("The answer.", answer)
-	d.add(path, verb, op)
+	d.add(path, string(verb.Name()), op)
 	return nil
 }
 

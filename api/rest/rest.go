@@ -13,6 +13,7 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -137,19 +138,13 @@ func Routes() map[string]Route {
 }
 
 func routeOf(m protoreflect.MethodDescriptor, r *annotations.HttpRule) (Route, bool) {
-	route := Route{Method: m, Body: r.GetBody() != ""}
-	switch p := r.GetPattern().(type) {
-	case *annotations.HttpRule_Get:
-		route.Verb, route.Path = http.MethodGet, p.Get
-	case *annotations.HttpRule_Post:
-		route.Verb, route.Path = http.MethodPost, p.Post
-	case *annotations.HttpRule_Patch:
-		route.Verb, route.Path = http.MethodPatch, p.Patch
-	case *annotations.HttpRule_Delete:
-		route.Verb, route.Path = http.MethodDelete, p.Delete
-	default:
-		return route, false
+	rule := r.ProtoReflect()
+	verb := rule.WhichOneof(rule.Descriptor().Oneofs().ByName("pattern"))
+	if verb == nil || verb.Kind() != protoreflect.StringKind {
+		return Route{}, false
 	}
+	route := Route{Method: m, Verb: strings.ToUpper(string(verb.Name())), Path: rule.Get(verb).String(),
+		Body: r.GetBody() != ""}
 	for i := range m.Input().Fields().Len() {
 		f := m.Input().Fields().Get(i)
 		inPath := strings.Contains(route.Path, "{"+string(f.Name())+"=")
@@ -174,8 +169,13 @@ func (h *handler) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 			Error(w, 0, err)
 			return
 		}
+		query, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			Error(w, 0, status.Errorf(codes.InvalidArgument, "the query: %v", err))
+			return
+		}
 		texts := slices.Collect(maps.Values(params))
-		for key, values := range r.URL.Query() {
+		for key, values := range query {
 			if !slices.Contains(route.Query, key) {
 				Error(w, 0, status.Errorf(codes.InvalidArgument, "%.80q is not a parameter of this path", key))
 				return
@@ -186,20 +186,18 @@ func (h *handler) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 			Error(w, 0, status.Error(codes.InvalidArgument, "the path or its query is not UTF-8"))
 			return
 		}
-		if query := r.URL.Query(); query.Has("updateMask") && slices.Contains(route.Query, "update_mask") {
-			query.Set("updateMask", capital.ReplaceAllStringFunc(query.Get("updateMask"), func(c string) string {
+		if mask := query.Get("updateMask"); mask != "" {
+			query.Set("updateMask", capital.ReplaceAllStringFunc(mask, func(c string) string {
 				return "_" + strings.ToLower(c)
 			}))
-			r.URL.RawQuery = query.Encode()
 		}
 		if id := r.Header.Get("Last-Event-ID"); id != "" && slices.Contains(route.Query, "resume_token") {
-			query := r.URL.Query()
 			query.Del("resume_token")
 			query.Set("resumeToken", id)
 			query.Del("send_initial_events") // they were received before the token
 			query.Del("sendInitialEvents")
-			r.URL.RawQuery = query.Encode()
 		}
+		r.URL.RawQuery = query.Encode()
 		switch streams, media := route.Method.IsStreamingClient(), mediaType(r); {
 		case r.ContentLength == 0:
 		case !route.Body:

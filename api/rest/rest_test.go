@@ -209,6 +209,8 @@ func TestRequests(t *testing.T) {
 			&pb.ApproveConfigurationRequest{Name: "schedulers/prod/configurations/3"}},
 		// A dry run that the query asks for would be made.
 		{"POST", "/v1/schedulers/prod/configurations/3:approve?validateOnly=true", "", 400, "", nil},
+		{"POST", "/v1/schedulers/prod/configurations/3:approve?validateOnly=true;", "", 400, "", nil},
+		{"POST", "/v1/schedulers/prod/configurations/3:approve?%zz", "", 400, "", nil},
 		{"POST", "/v1/schedulers/prod/configurations/3:approve", `{"validateonly":true}`, 400, "", nil},
 		{"POST", "/v1/schedulers/prod/configurations/3:approve", `{} {"validateOnly":true}`, 400, "", nil},
 		{"POST", "/v1/schedulers/prod/configurations/3:approve", `{"requestId":"a","requestId":"b"}`, 400, "", nil},
