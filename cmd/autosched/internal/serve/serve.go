@@ -95,9 +95,10 @@ How rounds simulate a scheduler belongs to its registration. --max-preemptions
 and --min-run are recorded for registrations without their own.
 
 With --operations it serves HTTP on another address, to the same callers: the
-dashboard at /, the API as JSON (/v1, /openapi.json), /session for the sign-in of browsers, /metrics for Prometheus,
-/healthz while the process lives, /readyz until it stops, /readyz/tuning once the
-stored events are read. Configurations are served before.
+dashboard at /, the API as JSON (/v1, /openapi.json), /session for the sign-in of
+browsers, /metrics for Prometheus, /healthz while the process lives, /readyz until
+it stops, /readyz/tuning once the stored events are read. Configurations are
+served before.
 
 On a loopback address, connections need be neither encrypted nor authenticated.
 Elsewhere they need TLS 1.3 (--tls-cert, --tls-key) and --roles, which names the
