@@ -1,4 +1,4 @@
-// Faults of a page's layout: text that is clipped, off the screen or over other text.
+// Faults of a page's layout: text that is clipped, off the screen or over other text, and words of commands that break.
 (() => {
   const out = [], width = document.documentElement.clientWidth;
   if (document.documentElement.scrollWidth > width + 1) out.push(`the page is ${document.documentElement.scrollWidth} px wide`);
@@ -24,6 +24,14 @@
         }
       }
       boxes.push({ r, n, words, scroll });
+    }
+    const command = e.closest(".command code");
+    for (const word of command ? n.data.matchAll(/\S+/g) : []) {
+      range.setStart(n, word.index);
+      range.setEnd(n, word.index + word[0].length);
+      const parts = [...range.getClientRects()];
+      const wide = parts.reduce((sum, r) => sum + r.width, 0);
+      if (parts.length > 1 && wide < command.clientWidth - 20) out.push(`broken: ${word[0]}`);
     }
   }
   boxes.sort((a, b) => a.r.top - b.r.top);

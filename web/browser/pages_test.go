@@ -207,7 +207,7 @@ func TestDecide(t *testing.T) {
 	p.check("findings", "By rule")
 	here := s.pages + "/schedulers/demo/configurations/" + number
 	p.visit(here)
-	p.check("proposal", "(?s)waits for a decision.*What changes.*preemptions per job.*What speaks against it")
+	p.check("proposal", "(?s)waits for a decision.*What changes.*preemptions per job.*What speaks against it.*_limit off")
 
 	// The chart by the keyboard.
 	p.do(chromedp.Focus(".chart svg[role=img]"), chromedp.KeyEvent(kb.End))

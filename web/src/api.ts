@@ -28,7 +28,6 @@ export interface Range {
 export interface Incident {
   schedulerTime?: Time;
   worseRevision?: string;
-  goodRevision?: string;
   reason?: string;
 }
 
@@ -38,9 +37,6 @@ export interface ReportedMetric {
   mean?: number;
   meanLow?: number;
   meanHigh?: number;
-  intervalCount?: number;
-  startTime?: Time;
-  endTime?: Time;
   previous?: ReportedMetric;
 }
 
@@ -55,7 +51,6 @@ export interface Scheduler {
     schedulerType?: string;
     objective?: { metricId?: string; goal?: string };
     cluster?: { nodes?: number; gpusPerNode?: number };
-    rollout?: { updateInterval?: string; guard?: number; adoption?: string };
     parameters?: ParameterSpec[];
   };
   freeze?: { reason?: string; actor?: string; createTime?: Time; expireTime?: Time };
@@ -86,7 +81,6 @@ export interface Instance {
   desiredRevision?: string;
   reportedRevision?: string;
   appliedTime?: Time;
-  reportTime?: Time;
 }
 
 export interface Configuration {
@@ -109,7 +103,6 @@ export interface Configuration {
     searchReason?: string;
     fidelity?: string;
     roundName?: string;
-    trialName?: string;
   };
   acknowledgement?: { state?: string; error?: string; appliedTime?: Time };
   incident?: Incident;
@@ -137,7 +130,6 @@ export interface Round {
   revision?: string;
   error?: string;
   incumbentRevision?: string;
-  adopt?: boolean;
   reason?: string;
   controllableRatio?: number;
   predictedObjectives?: number[];
@@ -167,7 +159,6 @@ export interface Explanation {
     from?: Value;
     to?: Value;
     deltaObjective?: number;
-    deltaMetrics?: Record<string, number>;
   }[];
   limits?: string[];
 }
@@ -212,13 +203,8 @@ export interface Finding {
   entity?: string;
   state?: string;
   beginTime?: Time;
-  openTime?: Time;
-  closeTime?: Time;
-  confidence?: number;
   wastedGpuHours?: number;
-  affected?: string[];
   evidence?: { what?: string; value?: number; threshold?: number; unit?: string }[];
-  action?: string;
   words?: string;
   acknowledged?: Mark;
   snoozed?: Mark;
@@ -325,3 +311,8 @@ export const id = (name = "") => name.slice(name.lastIndexOf("/") + 1);
 // path is the URL of a resource in the API, with custom verbs.
 export const path = (name: string, verb = "") =>
   "/v1/" + name.split("/").map(encodeURIComponent).join("/") + (verb && ":" + verb);
+
+// specsOf are a scheduler's parameters by id, and defaultsOf their values by default.
+export const specsOf = (s: Scheduler) => new Map((s.spec.parameters ?? []).map((q) => [q.parameterId, q]));
+export const defaultsOf = (s: Scheduler): Values =>
+  Object.fromEntries((s.spec.parameters ?? []).map((q) => [q.parameterId, q.defaultValue ?? null]));

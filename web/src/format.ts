@@ -22,7 +22,7 @@ export function number(v: number | undefined, digits = 3): string {
     f = new Intl.NumberFormat("en", { maximumSignificantDigits: digits, useGrouping: false });
     numbers.set(digits, f);
   }
-  return f.format(v).replace("-", "−");
+  return f.format(v);
 }
 
 // count is a whole number with thin spaces.
@@ -35,7 +35,7 @@ export function seconds(v: number | undefined, unit: Unit): string {
   if (v === undefined || !Number.isFinite(v)) return missing;
   if (unit !== "auto") return number(v / sizes[unit], 4) + "\u00a0" + unit;
   const abs = Math.abs(v);
-  const sign = v < 0 ? "−" : "";
+  const sign = v < 0 ? "-" : "";
   if (abs < 60) return number(v) + "\u00a0s";
   const parts = (big: number, bigName: string, small: number, smallName: string) => {
     const whole = Math.round(abs / small);
@@ -52,7 +52,7 @@ export function percent(share: number | undefined): string {
   if (share === undefined || !Number.isFinite(share)) return missing;
   const v = share * 100;
   const digits = Math.abs(v) < 0.095 ? 2 : Math.abs(v) < 9.95 ? 1 : 0;
-  return (v > 0 ? "+" : "") + v.toFixed(digits).replace("-", "−") + "\u00a0%";
+  return (v > 0 ? "+" : "") + v.toFixed(digits) + "\u00a0%";
 }
 
 // quantity is a value of a metric of the simulator or of a scheduler: seconds where its name says so.

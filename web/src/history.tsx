@@ -49,7 +49,7 @@ export function SchedulerPage(p: { name: string; round: string; who: Identity; s
         </Facts>
         <Forecast rounds={rounds.slice(0, 720)} metric={metric} style={p.style} />
       </Section>
-      {p.round && <RoundSection name={`schedulers/${p.name}/rounds/${p.round}`} metric={metric} style={p.style} />}
+      {p.round && <RoundSection scheduler={s} number={p.round} style={p.style} />}
       <Section title="Instances" hint="What each says that it runs.">
         <Table caption="Instances" rows={s.status?.instances ?? []} empty="None has acknowledged anything." columns={[
           { name: "Instance", text: true, cell: (r) => r.instanceId || "the only one" },
@@ -92,12 +92,12 @@ export function SchedulerPage(p: { name: string; round: string; who: Identity; s
 }
 
 // RoundSection is one round, and the command that decides it again.
-function RoundSection(p: { name: string; metric: string; style: Style }) {
-  const d = useLoaded(p.name, () => get<Round>(path(p.name)), 0);
-  const r = d.data, [, scheduler = ""] = p.name.split("/");
+function RoundSection(p: { scheduler: Scheduler; number: string; style: Style }) {
+  const name = `${p.scheduler.name}/rounds/${p.number}`;
+  const d = useLoaded(name, () => get<Round>(path(name)), 0), r = d.data;
   return (
     <>
-      <Section title={`Round ${id(p.name)}`}>
+      <Section title={`Round ${p.number}`}>
         <Fault failure={d.failure} />
         {r && (
           <>
@@ -108,11 +108,11 @@ function RoundSection(p: { name: string; metric: string; style: Style }) {
               <Fact name="Outcome" kind="simulated" wide>{r.error || r.outcome}</Fact>
             </Facts>
             <p>The same decision again, bit for bit, from a copy of the service's folder:</p>
-            <Command text={`autosched admin replay ${scheduler} ${id(p.name)} --dir COPY`} />
+            <Command text={`autosched admin replay ${id(p.scheduler.name)} ${p.number} --dir COPY`} />
           </>
         )}
       </Section>
-      {r?.candidates?.length ? <Candidates round={r} metric={p.metric} style={p.style} /> : null}
+      {r?.candidates?.length ? <Candidates round={r} scheduler={p.scheduler} style={p.style} /> : null}
     </>
   );
 }

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { get, id, list, path } from "./api";
+import { defaultsOf, get, id, list, path, specsOf } from "./api";
 import type { Configuration, ReportedMetric, Round, RuleSummary, Scheduler } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
@@ -181,9 +181,8 @@ function InForce(p: { scheduler: Scheduler; current: Configuration; style: Style
   const { scheduler: s, current: c } = p;
   const since = c.acknowledgement?.appliedTime ?? s.status?.instances?.find((i) => i.reportedRevision === c.revision)?.appliedTime;
   const here = `/schedulers/${id(s.name)}/configurations/${c.revision}`;
-  const defaults = Object.fromEntries((s.spec.parameters ?? []).map((q) => [q.parameterId, q.defaultValue ?? null]));
-  const specs = new Map((s.spec.parameters ?? []).map((q) => [q.parameterId, q]));
-  const other = f.changed(defaults, c.parameters, s.spec.parameters).filter((k) => c.parameters?.[k] !== undefined);
+  const specs = specsOf(s);
+  const other = f.changed(defaultsOf(s), c.parameters, s.spec.parameters).filter((k) => c.parameters?.[k] !== undefined);
   return (
     <>
       <A href={link(here)}>revision {c.revision}</A>

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { call, Failure, get, id, path } from "./api";
-import type { Configuration, Explanation, Round, Scheduler, Values } from "./api";
+import { call, defaultsOf, Failure, get, id, path, specsOf } from "./api";
+import type { Configuration, Explanation, Round, Scheduler } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
 import { objectiveOf, reported } from "./overview";
@@ -71,7 +71,6 @@ export function RevisionPage(p: { name: string; number: string; who?: Identity; 
   const base = `autosched scheduler config`;
   const current = c.name === s.currentConfiguration;
   const may = (m: string) => p.who?.may(m) ?? false;
-  const quote = (t: string) => "'" + t.replace(/'/g, "'\\''") + "'";
   // A dialog that closes leaves another one open.
   const closed = (which: Act) => setAct((now) => now === which ? undefined : now);
   const perform = async (reason: string) => {
@@ -116,7 +115,7 @@ export function RevisionPage(p: { name: string; number: string; who?: Identity; 
               <div>
                 <h3>Reject</h3>
                 <p>Its values are parked: no round offers them until they are unparked.</p>
-                <Command text={`${base} reject ${p.name} --revision ${c.revision} --reason ${quote("WHY")}`} />
+                <Command text={`${base} reject ${p.name} --revision ${c.revision} --reason WHY`} />
                 {may("RejectConfiguration") && <button type="button" class="danger" onClick={() => setAct("reject")}>Reject…</button>}
               </div>
             </div>
@@ -158,9 +157,8 @@ function Evidence(p: { data: Data; may: (m: string) => boolean; style: Style }) 
   const explains = Boolean(c.evidence?.roundName) && p.may("ExplainConfiguration");
   const x = useLoaded(c.name + explains, async () => explains ? get<Explanation>(path(c.name, "explain")) : undefined, 0);
   const metric = objectiveOf(s), unit = p.style.unit;
-  const specs = new Map((s.spec.parameters ?? []).map((q) => [q.parameterId, q]));
-  const before: Values = incumbent?.parameters ??
-    Object.fromEntries((s.spec.parameters ?? []).map((q) => [q.parameterId, q.defaultValue ?? null]));
+  const specs = specsOf(s);
+  const before = incumbent?.parameters ?? defaultsOf(s);
   const rows = f.changed(before, c.parameters, s.spec.parameters);
   const parts = new Map((x.data?.parameterContributions ?? []).map((q) => [q.parameterId, q]));
   const e = c.evidence;
@@ -232,7 +230,7 @@ function Evidence(p: { data: Data; may: (m: string) => boolean; style: Style }) 
           </Section>
         </div>
       )}
-      {round?.candidates?.length ? <Candidates round={round} metric={metric} style={p.style} /> : null}
+      {round?.candidates?.length ? <Candidates round={round} scheduler={s} style={p.style} /> : null}
     </>
   );
 }
@@ -242,7 +240,7 @@ function Native(p: { from?: string; to: string }) {
   const lines = (text = "") => text.split("\n").map((l) => l.trimEnd()).filter(Boolean);
   const before = lines(p.from), after = lines(p.to);
   const rows = [
-    ...before.filter((l) => !after.includes(l)).map((l) => ({ sign: "−", l })),
+    ...before.filter((l) => !after.includes(l)).map((l) => ({ sign: "-", l })),
     ...after.filter((l) => !before.includes(l)).map((l) => ({ sign: "+", l })),
   ];
   return (
@@ -286,14 +284,15 @@ function Change(p: { share: number }) {
 }
 
 // Candidates are what a round measured.
-export function Candidates(p: { round: Round; metric: string; style: Style }) {
+export function Candidates(p: { round: Round; scheduler: Scheduler; style: Style }) {
+  const metric = objectiveOf(p.scheduler), specs = specsOf(p.scheduler);
   const rows = [...(p.round.candidates ?? [])].sort((a, b) => (b.controllableRatio ?? 0) - (a.controllableRatio ?? 0));
   return (
     <Section title="What else was measured" hint={`By round ${id(p.round.name)}, the best first.`}>
       <Table caption="Candidates" rows={rows} most={10} columns={[
         { name: "Configuration", text: true, cell: (r) => <>{r.origin}<span class="what soft">{Object.entries(r.parameters ?? {})
-          .map(([k, v]) => `${k} ${f.value(v)}`).join("; ")}</span></> },
-        { name: f.metricName(p.metric), kind: "simulated", cell: (r) => f.quantity(p.metric, f.mean(r.objectives), p.style.unit) },
+          .map(([k, v]) => `${k} ${f.value(v, specs.get(k))}`).join("; ")}</span></> },
+        { name: f.metricName(metric), kind: "simulated", cell: (r) => f.quantity(metric, f.mean(r.objectives), p.style.unit) },
         { name: "The part that settings can influence", kind: "simulated", cell: (r) => r.controllableRatio ? f.percent(1 / r.controllableRatio - 1) : "–" },
         { name: "Outcome", text: true, cell: (r) => r.error || r.outcome || "not adopted" },
       ]} />

@@ -263,13 +263,13 @@ export function Chart(p: ChartProps) {
   );
 }
 
-// Command is a line for a shell, with a button that copies it.
+// Command is a line for a shell, which breaks between words, with a button that copies it.
 export function Command(p: { text: string }) {
   const [copied, set] = useState(false);
   const copy = () => navigator.clipboard?.writeText(p.text).then(() => set(true), () => set(false));
   return (
     <div class="command">
-      <code>{p.text}</code>
+      <code>{p.text.split(" ").map((word) => <><span>{word}</span> </>)}</code>
       {"clipboard" in navigator && <button type="button" class="small" onClick={copy}
         aria-label={"Copy " + p.text}>{copied ? "Copied" : "Copy"}</button>}
     </div>

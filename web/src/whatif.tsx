@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { call, get, path } from "./api";
+import { call, get, path, specsOf } from "./api";
 import type { Configuration, ParameterChange, ParameterSpec, Range, Scheduler, Value, Values, WhatIf } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
@@ -119,7 +119,7 @@ function Outcome(p: { answer: Answer; scheduler: Scheduler; flags: string; style
   const { what: w, changes } = p.answer, metric = objectiveOf(p.scheduler);
   const c = w.causalPrediction, ratio = w.controllableRatio || c?.ratio;
   const low = w.ratioLow || c?.ratioLow, high = w.ratioHigh || c?.ratioHigh;
-  const specs = new Map((p.scheduler.spec.parameters ?? []).map((q) => [q.parameterId, q]));
+  const specs = specsOf(p.scheduler);
   const unsure = !low || !high || low <= 1 && high >= 1;
   const title = !ratio ? "Nothing can be said of these values" : unsure ? "No clear difference from what runs"
     : ratio > 1 ? "Better than what runs" : "Worse than what runs";
