@@ -21,6 +21,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -43,6 +44,10 @@ func axe(t *testing.T) string {
 const axeRun = `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v =>
 	v.id + ": " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.target.join(" ") + " " + n.failureSummary).join("; ")))`
 
+// chartsFit is true once charts are drawn for the window's size.
+const chartsFit = `[...document.querySelectorAll("figure.chart")].every(f =>
+	Number(f.querySelector("svg[role=img]")?.getAttribute("width")) === Math.floor(f.clientWidth))`
+
 var sizes = []struct{ width, height int64 }{{360, 740}, {1280, 800}, {2560, 1300}}
 
 // check holds a page to the rules of all: at each size no text is clipped or over other text, axe finds nothing, in
@@ -54,6 +59,7 @@ func (p *tab) check(name, ready string, expected ...string) {
 	for _, size := range sizes {
 		p.size(size.width, size.height)
 		p.sees(ready)
+		eventually(t, "charts of the window's width", func() bool { return js[bool](p, chartsFit) })
 		for _, fault := range js[[]string](p, layoutScript) {
 			t.Errorf("%s at %d px: %s", name, size.width, fault)
 		}
@@ -275,6 +281,19 @@ func TestConnection(t *testing.T) {
 	again.call(t, "scheduler", "freeze", "here", "--reason", "a quarter's end")
 	p.sees("FROZEN: a quarter's end")
 	eventually(t, "the notice to go", func() bool { return !strings.Contains(p.text(), "has not answered") })
+}
+
+// TestUnknown: where the list of schedulers fails, the page says so, and nothing of findings.
+func TestUnknown(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
+	p := open(t, s)
+	command(p, network.SetBlockedURLs, network.SetBlockedURLsParams{
+		URLPatterns: []*network.BlockPattern{{URLPattern: "http://*:*/v1/schedulers?*", Block: true}}})
+	p.visit(s.pages + "/findings")
+	p.sees("the service does not answer")
+	if text := p.text(); strings.Contains(text, "No finding is open") {
+		t.Errorf("the page says %s", text)
+	}
 }
 
 // TestHostileNames: names are text, wherever they come from.

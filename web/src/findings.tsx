@@ -23,7 +23,7 @@ const acts = {
 };
 
 // FindingsPage is what rules found of a scheduler, by wasted GPU-hours.
-export function FindingsPage(p: { schedulers: Loaded<Scheduler[]>; url: URL; who?: Identity; style: Style }) {
+export function FindingsPage(p: { schedulers: Loaded<Scheduler[]>; url: URL; who: Identity; style: Style }) {
   const all = p.schedulers.data ?? [];
   const name = /^[a-z0-9-]+$/.exec(p.url.searchParams.get("scheduler") ?? "")?.[0] || id(all[0]?.name);
   const state = p.url.searchParams.get("state") === "all" ? "" : "OPEN";
@@ -35,14 +35,15 @@ export function FindingsPage(p: { schedulers: Loaded<Scheduler[]>; url: URL; who
     (b.wastedGpuHours ?? 0) - (a.wastedGpuHours ?? 0));
   const open = rules.reduce((n, r) => n + Number(r.openCount ?? 0), 0);
   const wasted = rules.reduce((n, r) => n + (r.wastedGpuHours ?? 0), 0);
-  const may = (verb: keyof typeof acts) => p.who?.may(acts[verb].method) ?? false;
+  const verbs = (Object.keys(acts) as (keyof typeof acts)[]).filter((v) => p.who.may(acts[v].method));
   const perform = async (reason: string) => {
     if (!act) return;
     const body = act.verb === "snooze" ? { reason, untilTime: new Date(Date.now() + day).toISOString() } : { reason };
     await call("POST", path(act.finding.name, act.verb), body);
     d.again();
   };
-  if (p.schedulers.data && !all.length) return <Verdict tone="open" title="No scheduler is registered yet" />;
+  if (!p.schedulers.data) return <Fault failure={p.schedulers.failure} />;
+  if (!all.length) return <Verdict tone="open" title="No scheduler is registered yet" />;
   return (
     <>
       <Fault failure={d.failure} />
@@ -74,12 +75,11 @@ export function FindingsPage(p: { schedulers: Loaded<Scheduler[]>; url: URL; who
           { name: "Wasted GPU-hours", kind: "observed", cell: (r) => f.number(r.wastedGpuHours ?? 0) },
           { name: "Since", cell: (r) => f.instant(r.beginTime, p.style) },
           { name: "State", text: true, cell: (r) => standing(r) },
-          ...(Object.keys(acts) as (keyof typeof acts)[]).some(may) ? [{ name: "Acts", text: true, cell: (r: Finding) => (
-            <span class="acts">{(Object.keys(acts) as (keyof typeof acts)[])
-              .filter((v) => may(v) && (v !== "snooze" || r.state === "OPEN")).map((v) => (
-                <button key={v} type="button" class="small" onClick={() => setAct({ verb: v, finding: r })}
-                  aria-label={`${acts[v].title}: ${r.entityKind} ${r.entity}`}>{acts[v].title}</button>
-              ))}</span>
+          ...verbs.length ? [{ name: "Acts", text: true, cell: (r: Finding) => (
+            <span class="acts">{verbs.filter((v) => v !== "snooze" || r.state === "OPEN").map((v) => (
+              <button key={v} type="button" class="small" onClick={() => setAct({ verb: v, finding: r })}
+                aria-label={`${acts[v].title}: ${r.entityKind} ${r.entity}`}>{acts[v].title}</button>
+            ))}</span>
           ) }] : [],
         ]} />
       </Section>

@@ -60,7 +60,7 @@ export const originWords = (origin = "") => origins[origin] ?? origin.toLowerCas
 
 type Act = "approve" | "reject" | "rollback";
 
-export function RevisionPage(p: { name: string; number: string; who?: Identity; style: Style }) {
+export function RevisionPage(p: { name: string; number: string; who: Identity; style: Style }) {
   const d = useLoaded(`${p.name}/${p.number}`, () => load(p.name, p.number));
   useWatch("schedulers/" + p.name, d.again);
   const [act, setAct] = useState<Act>();
@@ -68,9 +68,8 @@ export function RevisionPage(p: { name: string; number: string; who?: Identity; 
   if (!d.data) return d.failure ? <Fault failure={d.failure} /> : <p class="soft">…</p>;
   const { scheduler: s, revision: c, incumbent, round } = d.data;
   const state = states[c.state ?? ""] ?? { tone: "open" as Tone, words: "" };
-  const base = `autosched scheduler config`;
+  const base = "autosched scheduler config";
   const current = c.name === s.currentConfiguration;
-  const may = (m: string) => p.who?.may(m) ?? false;
   // A dialog that closes leaves another one open.
   const closed = (which: Act) => setAct((now) => now === which ? undefined : now);
   const perform = async (reason: string) => {
@@ -100,10 +99,10 @@ export function RevisionPage(p: { name: string; number: string; who?: Identity; 
             <div class="choices">
               <div>
                 <h3>Approve</h3>
-                <p>The service offers it to {s.name.slice(11)}{instances(s)}. A roll-back brings {incumbent
+                <p>The service offers it to {p.name}{instances(s)}. A roll-back brings {incumbent
                   ? `revision ${incumbent.revision}` : "the former values"} back.</p>
                 <Command text={`${base} approve ${p.name} --revision ${c.revision}`} />
-                {may("ApproveConfiguration") && <button type="button" class="main" onClick={() => setAct("approve")}>Approve…</button>}
+                {p.who.may("ApproveConfiguration") && <button type="button" class="main" onClick={() => setAct("approve")}>Approve…</button>}
               </div>
               <div>
                 <h3>Do nothing</h3>
@@ -116,16 +115,16 @@ export function RevisionPage(p: { name: string; number: string; who?: Identity; 
                 <h3>Reject</h3>
                 <p>Its values are parked: no round offers them until they are unparked.</p>
                 <Command text={`${base} reject ${p.name} --revision ${c.revision} --reason WHY`} />
-                {may("RejectConfiguration") && <button type="button" class="danger" onClick={() => setAct("reject")}>Reject…</button>}
+                {p.who.may("RejectConfiguration") && <button type="button" class="danger" onClick={() => setAct("reject")}>Reject…</button>}
               </div>
             </div>
-            {p.who && !may("ApproveConfiguration") && <p class="soft">Your role, {p.who.role}, may look and not decide.</p>}
+            {!p.who.may("ApproveConfiguration") && <p class="soft">Your role, {p.who.role}, may look and not decide.</p>}
           </>
         )}
         {current && c.origin !== "DEFAULT" && (
           <>
             <Command text={`${base} rollback ${p.name} --from-revision ${c.revision}`} />
-            {may("RollbackConfiguration") && <button type="button" class="danger" onClick={() => setAct("rollback")}>Roll back…</button>}
+            {p.who.may("RollbackConfiguration") && <button type="button" class="danger" onClick={() => setAct("rollback")}>Roll back…</button>}
           </>
         )}
       </Verdict>
@@ -142,7 +141,7 @@ export function RevisionPage(p: { name: string; number: string; who?: Identity; 
           <p>The last other values that the scheduler applied are offered again, under a new revision.</p>
         </Ask>
       )}
-      <Evidence data={d.data} may={may} style={p.style} />
+      <Evidence data={d.data} may={p.who.may} style={p.style} />
     </>
   );
 }

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { call, get, path, specsOf } from "./api";
+import { call, get, id, path, specsOf } from "./api";
 import type { Configuration, ParameterChange, ParameterSpec, Range, Scheduler, Value, Values, WhatIf } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
@@ -133,7 +133,7 @@ function Outcome(p: { answer: Answer; scheduler: Scheduler; flags: string; style
         {c?.extrapolationReason && <p>{c.extrapolationReason}</p>}
         {w.limits?.length ? <ul>{w.limits.map((t) => <li class="bad-t">{t}</li>)}</ul> : null}
         <p class="soft">To have them run, an operator pins them:</p>
-        <Command text={`autosched scheduler config pin ${p.scheduler.name.slice(11)}${p.flags} --reason WHY`} />
+        <Command text={`autosched scheduler config pin ${id(p.scheduler.name)}${p.flags} --reason WHY`} />
       </Verdict>
       <Section title="Rules of the space" hint="Values that were changed so that they are valid.">
         <Table caption="Values that the rules change" rows={changes} empty="The values are valid as they are." columns={[
