@@ -22,7 +22,7 @@ import (
 type byName struct{}
 
 var kueueNames = []string{"queueingStrategy", "preemption.withinClusterQueue", "preemption.reclaimWithinCohort",
-	"fairSharing.weight", "nominalQuota", "borrowingLimit", "lendingLimit"}
+	"fairSharing.weight", "borrowingLimit", "lendingLimit"}
 
 func (byName) Names() []string { return kueueNames }
 
@@ -135,10 +135,10 @@ const strategy, within, reclaim = "/spec/queueingStrategy", "/spec/preemption/wi
 // TestApply: the values in force are adopted, exactly the fields that differ are set, and nothing is written twice.
 func TestApply(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "a.queueingStrategy", "a.borrowingLimit", "b.preemption.withinClusterQueue", "b.nominalQuota")
+	f := newFixture(t, "a.queueingStrategy", "a.borrowingLimit", "b.preemption.withinClusterQueue", "b.borrowingLimit")
 	d := f.open()
 	first := config(t, 1, "a.queueingStrategy=StrictFIFO", "a.borrowingLimit=8",
-		"b.preemption.withinClusterQueue=Never", "b.nominalQuota=16")
+		"b.preemption.withinClusterQueue=Never", "b.borrowingLimit=16")
 	first.Origin = pb.Configuration_DEFAULT
 	ack := f.apply(d, first, "")
 	if got, _ := adapter.FromProto(ack.GetEffectiveParameters()); f.s.writes+f.s.dry != 0 || len(got) != 1 ||
@@ -147,14 +147,14 @@ func TestApply(t *testing.T) {
 		t.Errorf("adopts %v after %d writes, %v", ack, f.s.writes, d.Level())
 	}
 	c := config(t, 2, "a.queueingStrategy=StrictFIFO", "a.borrowingLimit=4",
-		"b.preemption.withinClusterQueue=LowerPriority", "b.nominalQuota=16")
+		"b.preemption.withinClusterQueue=LowerPriority", "b.borrowingLimit=16")
 	if ack := f.apply(d, c, ""); ack.GetState() != pb.Acknowledgement_APPLIED || d.Level() != Accepted {
 		t.Errorf("%v, %v", ack, d.Level())
 	}
 	f.has("a", strategy, "StrictFIFO", Manager)
 	f.has("a", quotaPath("borrowingLimit"), "4", Manager)
 	f.has("b", within, "LowerPriority", Manager)
-	f.has("b", quotaPath("nominalQuota"), "16", "gitops")
+	f.has("b", quotaPath("borrowingLimit"), "16", "gitops")
 	f.has("b", strategy, "BestEffortFIFO", "gitops")
 	f.has("b", reclaim, "Never", "gitops")
 	m, err := markOf(f.s.get("a"), true)
@@ -170,9 +170,9 @@ func TestApply(t *testing.T) {
 	}
 	// Fields that were set stay the adapter's when others are.
 	f.apply(d, config(t, 3, "a.queueingStrategy=StrictFIFO", "b.preemption.withinClusterQueue=LowerPriority",
-		"b.nominalQuota=8", "a.borrowingLimit=0"), "")
+		"b.borrowingLimit=8", "a.borrowingLimit=0"), "")
 	f.has("a", strategy, "StrictFIFO", Manager)
-	f.has("b", quotaPath("nominalQuota"), "8", Manager)
+	f.has("b", quotaPath("borrowingLimit"), "8", Manager)
 	old := config(t, 2)
 	old.Epoch.Counter = 0
 	f.apply(f.open(), old, "an old copy of the store")
@@ -416,15 +416,15 @@ func TestRelease(t *testing.T) {
 }
 
 // TestCuts: whatever request of an apply is cut off, before or after it takes effect, and whether the adapter ends
-// there or goes on, no configuration is acknowledged that is not in force whole, no GPU is lent twice, and the next
+// there or goes on, no configuration is acknowledged that is not in force whole, no GPU may be borrowed twice, and the next
 // apply completes.
 func TestCuts(t *testing.T) {
 	t.Parallel()
 	values := []map[string]string{
-		{"a.queueingStrategy": "BestEffortFIFO", "a.nominalQuota": "32", "a.borrowingLimit": "8",
-			"b.nominalQuota": "16", "b.borrowingLimit": "16", "b.preemption.withinClusterQueue": "Never"},
-		{"a.queueingStrategy": "StrictFIFO", "a.nominalQuota": "24", "a.borrowingLimit": "16", "b.nominalQuota": "24",
-			"b.borrowingLimit": "8", "b.preemption.withinClusterQueue": "LowerPriority"}}
+		{"a.queueingStrategy": "BestEffortFIFO", "a.borrowingLimit": "8", "b.borrowingLimit": "16",
+			"b.preemption.withinClusterQueue": "Never"},
+		{"a.queueingStrategy": "StrictFIFO", "a.borrowingLimit": "16", "b.borrowingLimit": "8",
+			"b.preemption.withinClusterQueue": "LowerPriority"}}
 	var all [2]*pb.Configuration
 	for i, v := range values {
 		var list []string
@@ -463,11 +463,11 @@ func TestCuts(t *testing.T) {
 					sum := 0
 					for _, q := range []string{"a", "b"} {
 						var gpus int
-						_, _ = fmt.Sscan(text(at(f.s.get1(q).Object, quotaPath("nominalQuota"))), &gpus)
+						_, _ = fmt.Sscan(text(at(f.s.get1(q).Object, quotaPath("borrowingLimit"))), &gpus)
 						sum += gpus
 					}
-					if sum > 48 {
-						t.Fatalf("%d GPUs are lent of 48", sum)
+					if sum > 24 {
+						t.Fatalf("%d GPUs may be borrowed of 24", sum)
 					}
 				}
 				ctx, cancel := context.WithCancel(t.Context())

@@ -13,7 +13,6 @@ import (
 // shown are the metrics by which a scheduler shows a field: of Kueue, where its manager runs with
 // metrics.enableClusterQueueResources, and of Volcano.
 var shown = map[string]struct{ metric, label string }{
-	"nominalQuota":   {"kueue_cluster_queue_nominal_quota", "cluster_queue"},
 	"borrowingLimit": {"kueue_cluster_queue_borrowing_limit", "cluster_queue"},
 	"lendingLimit":   {"kueue_cluster_queue_lending_limit", "cluster_queue"},
 	"spec.weight":    {"volcano_queue_weight", "queue_name"},

@@ -93,12 +93,12 @@ var (
 // Objects implements [Scheduler]. Quotas of cohorts say what part of one a limit is.
 func (k *Kueue) Objects() []Object { return []Object{{Resource: clusterQueues}, {Resource: cohorts}} }
 
-// quotas are the settings that are quantities of a resource, in lists.
-var quotas = []string{"nominalQuota", "borrowingLimit", "lendingLimit"}
+// limits are the settings that are quantities of a resource, in lists.
+var limits = []string{kueue.BorrowingLimit, kueue.LendingLimit}
 
 // path is where an object has a setting.
 func (k *Kueue) path(o *unstructured.Unstructured, name string) (string, error) {
-	if !slices.Contains(quotas, name) {
+	if !slices.Contains(limits, name) {
 		return Pointer(append([]string{"spec"}, strings.Split(name, ".")...)...), nil
 	}
 	var found []string

@@ -9,7 +9,7 @@ import (
 )
 
 func quota(queue string, from, to any) Change {
-	return Change{Field{Object{Resource: clusterQueues, Name: queue}, quotaPath("nominalQuota")}, from, to}
+	return Change{Field{Object{Resource: clusterQueues, Name: queue}, quotaPath("borrowingLimit")}, from, to}
 }
 
 // TestPlan: numbers that shrink precede all that grow, and an object's other values go with its first request.
@@ -19,7 +19,7 @@ func TestPlan(t *testing.T) {
 	weight := "/spec/fairSharing/weight"
 	steps := Plan([]Change{
 		quota("a", "8", "16"), quota("b", "16", "8"),
-		{Field{b, quotaPath("borrowingLimit")}, "8", nil},
+		{Field{Object{Resource: clusterQueues, Name: "c"}, quotaPath("borrowingLimit")}, "8", nil},
 		{Field{b, quotaPath("lendingLimit")}, nil, "4"},
 		{Field{a, strategy}, "BestEffortFIFO", "StrictFIFO"},
 		{Field{a, weight}, "1", "2"},
@@ -38,22 +38,22 @@ func TestPlan(t *testing.T) {
   weight 2 -> 1
   withinClusterQueue Never -> LowerPriority
 clusterqueues.kueue.x-k8s.io/b patch=true
+  borrowingLimit 16 -> 8
   lendingLimit  -> 4
-  nominalQuota 16 -> 8
 clusterqueues.kueue.x-k8s.io/c patch=false
   queueingStrategy StrictFIFO -> BestEffortFIFO
 clusterqueues.kueue.x-k8s.io/a patch=false
   weight 1 -> 2
   queueingStrategy BestEffortFIFO -> StrictFIFO
 clusterqueues.kueue.x-k8s.io/a patch=true
-  nominalQuota 8 -> 16
-clusterqueues.kueue.x-k8s.io/b patch=true
+  borrowingLimit 8 -> 16
+clusterqueues.kueue.x-k8s.io/c patch=true
   borrowingLimit 8 -> none
 `
 	if g := strings.ReplaceAll(got.String(), "-> \n", "-> none\n"); g != want {
 		t.Errorf("got\n%swant\n%s", g, want)
 	}
-	if n := len(Whole([]Change{quota("a", "8", "4"), {Field{a, quotaPath("borrowingLimit")}, "1", "2"}})); n != 1 {
+	if n := len(Whole([]Change{quota("a", "8", "4"), {Field{a, quotaPath("lendingLimit")}, "1", "2"}})); n != 1 {
 		t.Errorf("%d dry runs", n)
 	}
 }

@@ -293,7 +293,7 @@ func (s *standIn) schemas() map[string]any {
 	}
 	spec := map[string]any{"queueingStrategy": "", "preemption": map[string]any{"withinClusterQueue": "",
 		"reclaimWithinCohort": ""}, "fairSharing": map[string]any{"weight": ""}, "resourceGroups": []any{map[string]any{
-		"flavors": []any{map[string]any{"resources": []any{map[string]any{"nominalQuota": "", "borrowingLimit": "",
+		"flavors": []any{map[string]any{"resources": []any{map[string]any{"borrowingLimit": "",
 			"lendingLimit": ""}}}}}}, "weight": "", "reclaimable": ""}
 	for _, o := range s.objects {
 		gvk := o.GroupVersionKind()
