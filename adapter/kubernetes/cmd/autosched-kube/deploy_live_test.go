@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -17,7 +19,7 @@ import (
 )
 
 // TestLiveDeploy: an API server takes the manifests; their account reads and tunes the queues that are named, and the
-// policy refuses other fields.
+// policies refuse other fields.
 func TestLiveDeploy(t *testing.T) {
 	r := rig.Start(t, rig.Options{Kueue: true})
 	create := func(path string) {
@@ -26,18 +28,27 @@ func TestLiveDeploy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if filepath.Base(path) == "autosched.yaml" { // it is applied to a namespace
+			text = bytes.ReplaceAll(text, []byte("\nmetadata:\n"), []byte("\nmetadata:\n  namespace: autosched\n"))
+		}
 		if err := r.Create(t.Context(), text); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
 	}
-	create(testshared.Path(t, "golden", "kubernetes", "queues", "kueue.limits.json"))
+	for _, queues := range []string{"kueue.limits.json", "volcano.equal.json"} {
+		create(testshared.Path(t, "golden", "kubernetes", "queues", queues))
+	}
 	// The namespace of Volcano is there.
-	namespace := []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: kueue-system}\n")
-	if err := r.Create(t.Context(), namespace); err != nil {
+	const more = `{apiVersion: v1, kind: Namespace, metadata: {name: kueue-system}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: volcano-scheduler-configmap, namespace: volcano-system},
+ data: {volcano-scheduler.conf: "actions: allocate", kept: x}}
+`
+	if err := r.Create(t.Context(), []byte(more)); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range []string{"autosched-kube.yaml", "autosched-kube-reader.yaml", "autosched-kube-tuner.yaml",
-		"autosched-kube-policy.yaml"} {
+		"autosched-kube-policy.yaml", "autosched.yaml"} {
 		create(filepath.Join(testshared.Root(t), "deploy", "kubernetes", f))
 	}
 	config := r.As("system:serviceaccount:autosched:autosched-kube")
@@ -61,37 +72,64 @@ func TestLiveDeploy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	patch := func(text string) error {
-		_, err := objects.Resource(s.Queues.WithVersion("v1beta2")).Patch(t.Context(), "tenant-0", types.MergePatchType,
-			[]byte(text), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	queues := objects.Resource(s.Queues.WithVersion("v1beta2"))
+	weights := objects.Resource(schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1",
+		Resource: "queues"})
+	texts := objects.Resource(cluster.ConfigMaps.WithVersion("v1")).Namespace("volcano-system")
+	const textName = "volcano-scheduler-configmap"
+	patch := func(of dynamic.ResourceInterface, name, text string) error {
+		_, err := of.Patch(t.Context(), name, types.MergePatchType, []byte(text),
+			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	await(t, "the policy", func() bool { // it is in force some moments after it is made
-		return patch(`{"spec": {"stopPolicy": "Hold"}}`) != nil
+	await(t, "the policies", func() bool { // they are in force some moments after they are made
+		return patch(queues, "tenant-0", `{"spec": {"stopPolicy": "Hold"}}`) != nil &&
+			patch(texts, textName, `{"data": {"other": "x"}}`) != nil
 	})
-	for text, want := range map[string]string{
-		`{"spec": {"queueingStrategy": "StrictFIFO", "fairSharing": {"weight": "2"}}}`: "",
-		`{"spec": {"preemption": {"reclaimWithinCohort": "Any"}}}`:                     "",
-		`{"spec": {"stopPolicy": "Hold"}}`:                                             "changes no other fields",
-		`{"spec": {"cohortName": "other"}}`:                                            "changes no other fields",
-		`{"spec": {"namespaceSelector": {"matchLabels": {"a": "b"}}}}`:                 "changes no other fields",
-		`{"spec": {"flavorFungibility": {"whenCanBorrow": "TryNextFlavor"}}}`:          "changes no other fields",
-		`{"spec": {"admissionChecksStrategy": {"admissionChecks": [{"name": "x"}]}}}`:  "changes no other fields",
+	for _, x := range []struct {
+		of               dynamic.ResourceInterface
+		name, text, want string
+	}{
+		{queues, "tenant-0", `{"spec": {"queueingStrategy": "StrictFIFO", "fairSharing": {"weight": "2"}}}`, ""},
+		{queues, "tenant-0", `{"spec": {"preemption": {"reclaimWithinCohort": "Any"}},
+			"metadata": {"annotations": {"autosched.dev/applied": "{}"}}}`, ""},
+		{queues, "tenant-0", `{"spec": {"stopPolicy": "Hold"}}`, "changes no other fields"},
+		{queues, "tenant-0", `{"spec": {"cohortName": "other"}}`, "changes no other fields"},
+		{queues, "tenant-0", `{"spec": {"namespaceSelector": {"matchLabels": {"a": "b"}}}}`,
+			"changes no other fields"},
+		{queues, "tenant-0", `{"spec": {"flavorFungibility": {"whenCanBorrow": "TryNextFlavor"}}}`,
+			"changes no other fields"},
+		{queues, "tenant-0", `{"spec": {"admissionChecksStrategy": {"admissionChecks": [{"name": "x"}]}}}`,
+			"changes no other fields"},
+		{queues, "tenant-0", `{"metadata": {"labels": {"a": "b"}}}`, "no labels"},
+		{queues, "tenant-0", `{"metadata": {"annotations": {"a": "b"}}}`, "no annotations but its own"},
+		{weights, "tenant-0", `{"spec": {"weight": 4, "reclaimable": false}}`, ""},
+		{weights, "tenant-0", `{"spec": {"capability": {"nvidia.com/gpu": 4}}}`, "no other fields of Queues"},
+		{weights, "tenant-0", `{"spec": {"priority": 4}}`, "no other fields of Queues"},
+		{texts, textName, `{"data": {"volcano-scheduler.conf": "actions: allocate"},
+			"metadata": {"annotations": {"autosched.dev/applied": "{}"}}}`, ""},
+		{texts, textName, `{"data": {"volcano-scheduler.conf": null}}`, "only the scheduler's text"},
+		{texts, textName, `{"data": {"kept": null}}`, "only the scheduler's text"},
+		{texts, textName, `{"data": {"kept": "y"}}`, "only the scheduler's text"},
+		{texts, textName, `{"data": {"other": "x"}}`, "only the scheduler's text"},
+		{texts, textName, `{"binaryData": {"other": "eA=="}}`, "only the scheduler's text"},
+		{texts, textName, `{"immutable": true}`, "only the scheduler's text"},
+		{texts, textName, `{"metadata": {"finalizers": ["a.b/c"]}}`, "no labels"},
 	} {
-		if err := patch(text); !is(err, want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
+		if err := patch(x.of, x.name, x.text); !is(err, x.want) {
+			t.Errorf("%s: %v, want %q", x.text, err, x.want)
 		}
 	}
 	for _, field := range []struct{ name, want string }{{"resources/0/lendingLimit", ""},
 		{"resources/0/nominalQuota", "nominal quotas are not tuned"}, {"name", "flavors, resources and"}} {
 		text := `[{"op": "add", "path": "/spec/resourceGroups/0/flavors/0/` + field.name + `", "value": "3"}]`
-		_, err := objects.Resource(s.Queues.WithVersion("v1beta2")).Patch(t.Context(), "tenant-0",
+		_, err := queues.Patch(t.Context(), "tenant-0",
 			types.JSONPatchType, []byte(text), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		if !is(err, field.want) {
 			t.Errorf("%s: %v, want %q", field.name, err, field.want)
 		}
 	}
-	err = objects.Resource(s.Queues.WithVersion("v1beta2")).Delete(t.Context(), "tenant-0", metav1.DeleteOptions{})
+	err = queues.Delete(t.Context(), "tenant-0", metav1.DeleteOptions{})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("a queue may be deleted: %v", err)
 	}
