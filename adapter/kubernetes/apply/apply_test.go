@@ -416,8 +416,8 @@ func TestRelease(t *testing.T) {
 }
 
 // TestCuts: whatever request of an apply is cut off, before or after it takes effect, and whether the adapter ends
-// there or goes on, no configuration is acknowledged that is not in force whole, no GPU may be borrowed twice, and the next
-// apply completes.
+// there or goes on, no configuration is acknowledged that is not in force whole, no GPU may be borrowed twice, and
+// the next apply completes.
 func TestCuts(t *testing.T) {
 	t.Parallel()
 	values := []map[string]string{
