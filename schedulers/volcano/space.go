@@ -34,6 +34,9 @@ const (
 	Priority    = "priority" // not a parameter
 )
 
+// SchedulePeriod is the setting of a site with the time between sessions, as 5s, where it is not that of Defaults.
+const SchedulePeriod = "schedule-period"
+
 // Lists of actions. The ones that stop jobs are for sites that open them.
 var (
 	quiet    = []string{"enqueue,allocate,backfill", "allocate,backfill"}

@@ -90,6 +90,9 @@ func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
 	c := v.Cluster()
 	if p.config != nil {
 		p.settings = Of(*p.config)
+		if d, err := time.ParseDuration(c.Site.Settings[SchedulePeriod]); err == nil && d > 0 {
+			p.settings.SchedulePeriod = d
+		}
 	}
 	if p.index == nil {
 		p.index = map[string]int32{}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/autosched/autosched/schedulers/volcano"
 	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -65,6 +66,33 @@ func TestWideGangs(t *testing.T) {
 	starts, _, err = simulate(t, queues(8, 1, 1, 1), volcano.Defaults(), jobs[:2]...)
 	if err != nil || starts["y"] != 0 {
 		t.Errorf("%v, started at %v", err, starts)
+	}
+}
+
+// TestSchedulePeriod: a site's own period is the time between sessions; one that is not a time has no effect.
+func TestSchedulePeriod(t *testing.T) {
+	of, err := space.New(volcano.Space(), volcano.Rules())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := workload.New("test", time.Time{}, []workload.Job{job("a", "a", 1, 60, 1, 8, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]time.Duration{"": time.Second, "x": time.Second, "-5s": time.Second,
+		"5s": 5 * time.Second} {
+		c := queues(1, 1)
+		c.Site.Settings = map[string]string{volcano.SchedulePeriod: text}
+		var sim simulator.Sim
+		if err := sim.Start(c, w, volcano.New(of.Default()), simulator.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := sim.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := sim.Outcomes(nil)[0].Start; got != want {
+			t.Errorf("%q: the job started at %v, want %v", text, got, want)
+		}
 	}
 }
 
