@@ -326,6 +326,13 @@ slurm-pay: build ## Measure what configurations of Slurm are worth, on emulated 
 	$(GO) run ./lab/cmd/slurmpay --trace $(PAY_TRACE) --out $(PAY_OUT) $(PAY_FLAGS)
 	$(GO) run ./lab/cmd/slurmpay --out $(PAY_OUT) --report
 
+# What settings are worth on a real Kueue or Volcano: docs/notes/kubernetes-model.md has the tables. A run that was ended
+# resumes.
+.PHONY: kubernetes-pay
+kubernetes-pay: kubernetes-build ## Measure what settings of Volcano are worth, on emulated nodes (an hour; resumes).
+	$(GO) -C adapter/kubernetes run ./rig/cmd/pay --shared $(or $(AUTOSCHED_SHARED),$(CURDIR)/../shared)/golden/kubernetes --dir $(CURDIR)/out/kubernetes-pay $(PAY_FLAGS)
+	$(GO) -C adapter/kubernetes run ./rig/cmd/pay --dir $(CURDIR)/out/kubernetes-pay $(PAY_FLAGS) --report
+
 # Compared with a copy rather than by git, so that work in progress can be checked too.
 .PHONY: generated
 generated: ## Check that the generated code and pages are up to date (needs protoc).

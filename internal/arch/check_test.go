@@ -90,6 +90,8 @@ var layers = []layer{
 	// Pages that call the API from a browser, and their tests, a Go module of its own.
 	{"web/browser", 7, nil},
 	{"web", 6, []string{"internal/chart"}},
+	// An experiment of the adapter's module.
+	{"adapter/kubernetes/rig/cmd/pay", 8, []string{"*"}},
 	// The adapter of Kubernetes, a Go module of its own: nothing else imports it.
 	{"adapter/kubernetes", 7, []string{"adapter", "adapter/site", "adapter/site/kube", "api/autosched/v1", "api/convert", "client", "schedulers", "space",
 		"workload", "internal"}},
