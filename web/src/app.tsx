@@ -4,7 +4,7 @@ import { call, Failure, get } from "./api";
 import type { Style } from "./format";
 import * as f from "./format";
 import { FindingsPage } from "./findings";
-import { SchedulerPage } from "./history";
+import { SchedulerPage } from "./scheduler";
 import { Overview } from "./overview";
 import { RevisionPage } from "./proposal";
 import { go, link, listSchedulers, setQuery, styleOf, useLoaded, useLost, useURL } from "./state";
