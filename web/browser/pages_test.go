@@ -88,7 +88,7 @@ func (p *tab) scheme(name string) {
 }
 
 // pictured are the pages whose pictures the documentation has.
-var pictured = []string{"overview", "proposal", "scheduler", "findings", "what-if"}
+var pictured = []string{"overview", "proposal", "scheduler", "history", "decision", "findings", "what-if"}
 
 // picture keeps a screenshot where AUTOSCHED_SCREENSHOTS names a folder.
 func (p *tab) picture(name string) {
@@ -159,6 +159,8 @@ func TestEmpty(t *testing.T) {
 	p.check("registered-overview", "(?s)All is well.*No round has been decided yet")
 	p.visit(s.pages + "/schedulers/new")
 	p.check("registered-scheduler", "None has acknowledged anything")
+	p.visit(s.pages + "/schedulers/new/history")
+	p.check("registered-history", "(?s)0 rounds.* and 1 other record.*registered the scheduler")
 	p.visit(s.pages + "/findings")
 	p.check("registered-findings", "No finding is open")
 	p.visit(s.pages + "/schedulers/new/configurations/1")
@@ -208,7 +210,7 @@ func TestDecide(t *testing.T) {
 	p.sees("demo: revision " + number + " waits for a decision")
 	p.check("overview", "(?s)1 proposal waits for a decision.*revision 1 since.*Forecast of the average JCT")
 	p.visit(s.pages + "/schedulers/demo")
-	p.check("scheduler", "(?s)waits for a decision.*in sync.*Audit")
+	p.check("scheduler", "(?s)waits for a decision.*in sync.*Rounds")
 	p.visit(s.pages + "/findings?scheduler=demo&state=all")
 	p.check("findings", "By rule")
 	here := s.pages + "/schedulers/demo/configurations/" + number
@@ -246,6 +248,32 @@ func TestDecide(t *testing.T) {
 	}
 	p.visit(s.pages + "/schedulers/demo")
 	p.check("scheduler-after", "tenant a waits longer")
+	history(p, s, number)
+}
+
+// history looks at the decisions that led to a revision and away from it.
+func history(p *tab, s *service, number string) {
+	t := p.t
+	t.Helper()
+	p.click("History")
+	p.check("history", "(?s)rounds, .*rolled back: tenant a waits longer.*approved configuration: waits look better")
+	if text := p.text(); strings.Contains(text, `{"`) || strings.Contains(text, `["`) {
+		t.Errorf("the history has JSON:\n%s", text)
+	}
+	p.visit(s.pages + "/schedulers/demo/history?kind=answer")
+	p.sees("said what an instance runs")
+	if text := p.text(); strings.Contains(text, "rolled back") {
+		t.Errorf("answers of instances alone:\n%s", text)
+	}
+	p.visit(s.pages + "/schedulers/demo/history?from=2001-01-01&until=2001-01-02")
+	p.check("history-empty", "(?s)Nothing happened in this time.*None matches")
+	p.visit(s.pages + "/schedulers/demo/configurations/" + number)
+	round := p.sees(`\bRound (\d+)`)[1]
+	p.click("Round " + round)
+	p.sees("Round " + round + ", as it was decided")
+	p.click("Simulate its futures again")
+	p.check("decision", "(?s)What was known.*What was chosen.*What followed.*revision "+number+
+		".*approved by.*preemptions per job.*admin replay demo "+round)
 }
 
 // TestReject rejects a proposal; the page of another operator follows.
@@ -324,7 +352,7 @@ func TestState(t *testing.T) {
 	p := open(t, s)
 	command(p, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Europe/Berlin"})
 	p.visit(s.pages + "/schedulers/one?tz=local&unit=h")
-	p.sees("Audit")
+	p.sees("Rounds")
 	shown := js[[]string](p, `[...document.querySelectorAll("select")].map(s => s.selectedOptions[0].textContent)`)
 	if want := []string{"hours", "Europe/Berlin, here"}; !slices.Equal(shown, want) {
 		t.Errorf("the choices are %q, want %q", shown, want)
@@ -336,7 +364,7 @@ func TestState(t *testing.T) {
 		t.Errorf("at %s, want %s", at, want)
 	}
 	p.do(chromedp.NavigateBack())
-	p.sees("Audit")
+	p.sees("Rounds")
 }
 
 // TestReported: what schedulers report is in their own units, and a value may be 0.

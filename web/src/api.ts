@@ -137,6 +137,9 @@ export interface Round {
   search?: string;
   searchReason?: string;
   candidates?: Candidate[];
+  settings?: { settings?: Record<string, unknown> };
+  inputDigest?: string;
+  eventCount?: string;
 }
 
 export interface Outlook {

@@ -1,16 +1,32 @@
 import { render } from "preact";
+import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { call, Failure, get } from "./api";
 import type { Style } from "./format";
 import * as f from "./format";
 import { FindingsPage } from "./findings";
-import { SchedulerPage } from "./scheduler";
+import { HistoryPage } from "./history";
 import { Overview } from "./overview";
 import { RevisionPage } from "./proposal";
+import { SchedulerPage } from "./scheduler";
 import { go, link, listSchedulers, setQuery, styleOf, useLoaded, useLost, useURL } from "./state";
 import type { Identity } from "./state";
 import { A, Fault, Verdict } from "./ui";
 import { WhatIfPage } from "./whatif";
+
+interface PageProps {
+  name: string;
+  url: URL;
+  who: Identity;
+  style: Style;
+}
+
+// pages are a scheduler's, by the part of the path after its name.
+const pages: Record<string, { title: string; of: (p: PageProps) => JSX.Element; may?: string }> = {
+  "": { title: "State", of: SchedulerPage },
+  history: { title: "History", of: HistoryPage, may: "ListAuditRecords" },
+  "what-if": { title: "What if", of: WhatIfPage, may: "WhatIf" },
+};
 
 async function identify(): Promise<Identity> {
   const who = await get<{ name?: string; role?: string; credential?: string; methods?: string[] }>("/session");
@@ -41,10 +57,12 @@ function Dashboard(p: { url: URL; who: Identity }) {
   const style = styleOf(url);
   const schedulers = useLoaded("schedulers", listSchedulers);
   const parts = url.pathname.split("/").filter(Boolean).map(decoded);
-  const [kind, name = "", sub, number = ""] = parts;
-  const named = /^[a-z0-9-]+$/.test(name);
+  const [kind, name = "", sub = "", number = ""] = parts;
+  const named = kind === "schedulers" && /^[a-z0-9-]+$/.test(name);
+  const page = named && parts.length <= 3 ? pages[sub] : undefined;
+  const revision = named && sub === "configurations" && /^\d+$/.test(number) ? number : "";
   const title = !kind ? "Overview" : kind === "findings" ? "Findings"
-    : kind !== "schedulers" || !named ? "No such page" : sub === "what-if" ? `What if, ${name}` : sub ? `Revision ${number} of ${name}` : name;
+    : revision ? `Revision ${revision} of ${name}` : !page ? "No such page" : sub ? `${page.title}, ${name}` : name;
   useEffect(() => {
     document.title = `${title} · AutoSched`;
   }, [title]);
@@ -55,23 +73,25 @@ function Dashboard(p: { url: URL; who: Identity }) {
       <nav aria-label="Pages">
         <A class="brand" href={link("/")}>AutoSched</A>
         <A href={link("/")} current={!kind}>Overview</A>
-        <A href={link("/findings", kind === "schedulers" && named ? { scheduler: name } : {})} current={kind === "findings"}>Findings</A>
-        {kind === "schedulers" && named && <A href={link("/schedulers/" + name)} current={!sub}>{name}</A>}
+        <A href={link("/findings", named ? { scheduler: name } : {})} current={kind === "findings"}>Findings</A>
         <Choices style={style} />
         <span class="who">{who.name || "not identified"}{who.role && `, ${who.role}`}
           {who.session && <button type="button" class="small" onClick={() => call("DELETE", "/session").then(() => location.reload())}>
             Sign out</button>}</span>
       </nav>
+      {named && <nav class="of" aria-label={`Pages of ${name}`}>
+        <strong>{name}</strong>
+        {Object.entries(pages).filter(([, q]) => !q.may || who.may(q.may)).map(([part, q]) => (
+          <A key={part} href={link(`/schedulers/${name}` + (part && "/" + part))} current={page === q}>{q.title}</A>
+        ))}
+      </nav>}
       <Connection style={style} />
       <main id="main" tabIndex={-1}>
         <h1>{title}</h1>
         {!kind ? <Overview schedulers={schedulers} style={style} />
           : kind === "findings" ? <FindingsPage schedulers={schedulers} url={url} who={who} style={style} />
-          : kind !== "schedulers" || !named ? <Verdict tone="bad" title="There is no such page" />
-          : sub === "configurations" && /^\d+$/.test(number) ? <RevisionPage key={name + number} name={name} number={number} who={who} style={style} />
-          : !sub
-            ? <SchedulerPage key={name} name={name} round={/^\d+$/.exec(url.searchParams.get("round") ?? "")?.[0] ?? ""} who={who} style={style} />
-          : sub === "what-if" ? <WhatIfPage key={name} name={name} url={url} who={who} style={style} />
+          : revision ? <RevisionPage key={name + number} name={name} number={number} who={who} style={style} />
+          : page ? <page.of key={name + sub} name={name} url={url} who={who} style={style} />
           : <Verdict tone="bad" title="There is no such page" />}
       </main>
     </>

@@ -28,6 +28,9 @@ export function number(v: number | undefined, digits = 3): string {
 // count is a whole number with thin spaces.
 export const count = (v: number | string = 0) => String(v).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 
+// plural is a number of things.
+export const plural = (n: number, one: string, many = one + "s") => `${count(n)} ${n === 1 ? one : many}`;
+
 const sizes: Record<Unit, number> = { auto: 1, s: 1, min: 60, h: 3600 };
 
 // seconds is a span of time.

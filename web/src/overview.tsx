@@ -49,9 +49,8 @@ export function Overview(p: { schedulers: Loaded<Scheduler[]>; style: Style }) {
   if (!all.length) return <FirstVisit />;
   const todo = all.flatMap(tasks).sort((a, b) => Number(b.tone === "bad") - Number(a.tone === "bad"));
   const bad = todo.filter((t) => t.tone === "bad").length;
-  const plural = (n: number, one: string, many: string) => `${n} ${n === 1 ? one : many}`;
-  const title = bad ? plural(bad, "thing needs attention", "things need attention")
-    : todo.length ? plural(todo.length, "proposal waits for a decision", "proposals wait for a decision")
+  const title = bad ? f.plural(bad, "thing needs attention", "things need attention")
+    : todo.length ? f.plural(todo.length, "proposal waits for a decision", "proposals wait for a decision")
     : "All is well, and nothing waits for you";
   const urgent = (s: Scheduler) => tasks(s).reduce((n, t) => n + (t.tone === "bad" ? 100 : 1), 0);
   const order = [...all].sort((a, b) => urgent(b) - urgent(a));

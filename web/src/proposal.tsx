@@ -17,7 +17,7 @@ interface Data {
 }
 
 // orNothing turns an answer that there is nothing into undefined.
-async function orNothing<T>(p: Promise<T>): Promise<T | undefined> {
+export async function orNothing<T>(p: Promise<T>): Promise<T | undefined> {
   try {
     return await p;
   } catch (e) {
@@ -221,7 +221,7 @@ function Evidence(p: { data: Data; may: (m: string) => boolean; style: Style }) 
             <p>{round?.reason || c.reason || "–"}</p>
             {(round?.search || e?.search) && <p class="soft">Search: {round?.search || e?.search}
               {e?.searchReason ? `, ${e.searchReason}` : ""}.</p>}
-            {round && <p><A href={link(`/schedulers/${id(s.name)}`, { round: id(round.name) })}>Round {id(round.name)}</A></p>}
+            {round && <p><A href={link(`/schedulers/${id(s.name)}/history`, { round: id(round.name) })}>Round {id(round.name)}</A></p>}
           </Section>
           <Section title="What speaks against it">
             {against.length ? <ul>{against.map((t) => <li>{t}</li>)}</ul> : <p>Nothing that the round measured.</p>}

@@ -1,33 +1,32 @@
 import { useEffect } from "preact/hooks";
 import { get, id, list, path } from "./api";
-import type { AuditRecord, Configuration, Round, Scheduler } from "./api";
+import type { Configuration, Round, Scheduler } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
 import { Badges, changes, Forecast, objectiveOf, tasks } from "./overview";
-import { Candidates, originWords, stateWords } from "./proposal";
+import { originWords, stateWords } from "./proposal";
 import { link, longPeriod, useLoaded, useWatch } from "./state";
 import type { Identity } from "./state";
-import { A, Command, Fact, Facts, Fault, Section, Table, Verdict } from "./ui";
+import { A, Fact, Facts, Fault, Section, Table, Verdict } from "./ui";
 
 async function load(name: string) {
   const parent = path("schedulers/" + name);
-  const [revisions, rounds, audit] = await Promise.all([
+  const [revisions, rounds] = await Promise.all([
     list<Configuration>(parent + "/configurations", "configurations", 500),
     list<Round>(parent + "/rounds", "rounds", 1000),
-    list<AuditRecord>("/v1/auditRecords?" + new URLSearchParams({ resource: "schedulers/" + name }), "auditRecords", 500),
   ]);
-  return { revisions, rounds, audit };
+  return { revisions, rounds };
 }
 
-// SchedulerPage is what a scheduler runs and ran, every round about it and every change of it.
-export function SchedulerPage(p: { name: string; round: string; who: Identity; style: Style }) {
+// SchedulerPage is what a scheduler runs and ran.
+export function SchedulerPage(p: { name: string; who: Identity; style: Style }) {
   const now = useLoaded(p.name, () => get<Scheduler>(path("schedulers/" + p.name)));
   const d = useLoaded("lists " + p.name, () => load(p.name), longPeriod);
   useWatch("schedulers/" + p.name, now.again);
   useEffect(d.again, [changes(now.data)]);
   const failure = now.failure ?? d.failure;
   if (!now.data || !d.data) return failure ? <Fault failure={failure} /> : <p class="soft">…</p>;
-  const s = now.data, { revisions, rounds, audit } = d.data;
+  const s = now.data, { revisions, rounds } = d.data;
   const todo = tasks(s), metric = objectiveOf(s), at = (t?: string) => f.instant(t, p.style);
   const to = (n?: string) => n && n !== "0"
     ? <A href={link(`/schedulers/${p.name}/configurations/${n}`)}>{n}</A> : "–";
@@ -49,7 +48,6 @@ export function SchedulerPage(p: { name: string; round: string; who: Identity; s
         </Facts>
         <Forecast rounds={rounds.slice(0, 720)} metric={metric} style={p.style} />
       </Section>
-      {p.round && <RoundSection scheduler={s} number={p.round} style={p.style} />}
       <Section title="Instances" hint="What each says that it runs.">
         <Table caption="Instances" rows={s.status?.instances ?? []} empty="None has acknowledged anything." columns={[
           { name: "Instance", text: true, cell: (r) => r.instanceId || "the only one" },
@@ -67,52 +65,14 @@ export function SchedulerPage(p: { name: string; round: string; who: Identity; s
           { name: "Made", cell: (r) => at(r.createTime) },
         ]} />
       </Section>
-      <Section title="Rounds" hint="Every decision, with those that changed nothing.">
+      <Section title="Rounds" hint={<>Every decision, with those that changed nothing; with changes by people in the <A href={link(`/schedulers/${p.name}/history`)}>history</A>.</>}>
         <Table caption="Rounds" rows={rounds} most={15} empty="None is kept." columns={[
-          { name: "Round", text: true, cell: (r) => <A href={link(`/schedulers/${p.name}`, { round: id(r.name) })}>{id(r.name)}</A> },
+          { name: "Round", text: true, cell: (r) => <A href={link(`/schedulers/${p.name}/history`, { round: id(r.name) })}>{id(r.name)}</A> },
           { name: "For", cell: (r) => at(r.schedulerTime) },
           { name: "Outcome", text: true, kind: "simulated", cell: (r) => r.error || r.outcome },
           { name: "Revision", cell: (r) => to(r.revision) },
         ]} />
       </Section>
-      <Section title="Audit" hint="Who changed what, when and why. Records are chained: 'autosched admin audit verify' checks them.">
-        <Table caption="Audit records" rows={audit} most={15} columns={[
-          { name: "Record", text: true, cell: (r) => r.sequence },
-          { name: "When", cell: (r) => at(r.createTime) },
-          { name: "Who", text: true, cell: (r) => r.actor },
-          { name: "What", text: true, cell: (r) => <>{r.verb}<span class="what soft">{(r.fields ?? []).slice(0, 4)
-            .map((q) => `${q.name}: ${q.before || "–"} → ${q.after || "–"}`).join("; ")}</span></> },
-          { name: "Revision", cell: (r) => r.revisionAfter && r.revisionAfter !== r.revisionBefore
-            ? `${r.revisionBefore ?? 0} → ${r.revisionAfter}` : "–" },
-          { name: "Reason", text: true, cell: (r) => r.reason || "–" },
-        ]} />
-      </Section>
-    </>
-  );
-}
-
-// RoundSection is one round, and the command that decides it again.
-function RoundSection(p: { scheduler: Scheduler; number: string; style: Style }) {
-  const name = `${p.scheduler.name}/rounds/${p.number}`;
-  const d = useLoaded(name, () => get<Round>(path(name)), 0), r = d.data;
-  return (
-    <>
-      <Section title={`Round ${p.number}`}>
-        <Fault failure={d.failure} />
-        {r && (
-          <>
-            <Facts>
-              <Fact name="For">{f.instant(r.schedulerTime, p.style)}{r.urgent ? ", between rounds" : ""}</Fact>
-              <Fact name="Took">{f.seconds(parseFloat(r.duration ?? ""), p.style.unit)}</Fact>
-              <Fact name="Compared with revision">{r.incumbentRevision ?? "0"}</Fact>
-              <Fact name="Outcome" kind="simulated" wide>{r.error || r.outcome}</Fact>
-            </Facts>
-            <p>The same decision again, bit for bit, from a copy of the service's folder:</p>
-            <Command text={`autosched admin replay ${id(p.scheduler.name)} ${p.number} --dir COPY`} />
-          </>
-        )}
-      </Section>
-      {r?.candidates?.length ? <Candidates round={r} scheduler={p.scheduler} style={p.style} /> : null}
     </>
   );
 }
