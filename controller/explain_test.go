@@ -3,6 +3,7 @@ package controller_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -48,6 +49,15 @@ func TestExplain(t *testing.T) {
 	}
 	if !last.Config.Equal(adopted.Config) || first.Ratio != 1 {
 		t.Errorf("from ratio %v to %s, want %s", first.Ratio, last.Config, adopted.Config)
+	}
+	groups := map[string]int{}
+	for _, g := range last.Groups {
+		groups[g.By] += g.Jobs
+	}
+	if len(groups) == 0 || groups[round.ByWidth] != groups[round.ByAll] ||
+		math.Abs(last.Groups[0].Before.Mean-first.Metrics["avg_queue_s"]) > 1e-6 ||
+		math.Abs(last.Groups[0].After.Mean-last.Metrics["avg_queue_s"]) > 1e-6 {
+		t.Errorf("groups %+v, mean waits %v and %v", last.Groups, first.Metrics, last.Metrics)
 	}
 	seen := map[string]bool{}
 	for _, step := range e.Steps[1:] {

@@ -7,6 +7,7 @@ import (
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -27,6 +28,9 @@ type Outlook struct {
 	Energy *energy.Amount
 	// Limits are the constraints of the goal and the guards that it is beyond, for people.
 	Limits []string
+	// Groups compare the waits under the first configuration with those under this one, the jobs of all futures
+	// together; of the last configuration alone.
+	Groups []Group
 }
 
 // Mean is that of Objective, 0 if there is none.
@@ -113,7 +117,42 @@ func (in *Input) measure(ctx context.Context, s *schedulers.Scheduler, futures [
 			return nil, err
 		}
 	}
-	return out, nil
+	last := len(configs) - 1
+	if last > 0 {
+		out[last].Groups, err = sc.groups(ctx, configs[0], configs[last])
+	}
+	return out, err
+}
+
+// groups compares the waits of jobs under two configurations; nil if a simulation exhausts its events.
+func (sc *Scorer) groups(ctx context.Context, before, after space.Config) ([]Group, error) {
+	p := sc.players.Get().(*player)
+	defer sc.players.Put(p)
+	var jobs []JobChange
+	for i := range sc.scenarios {
+		x := &sc.scenarios[i]
+		first := len(jobs)
+		at := map[simulator.ID]int{}
+		for k, c := range [...]space.Config{before, after} {
+			if err := sc.run(ctx, p, x, sc.scheduler.New(c)); errors.Is(err, simulator.ErrBudget) {
+				return nil, nil
+			} else if err != nil {
+				return nil, err
+			}
+			p.out = p.sim.Outcomes(p.out[:0])
+			for n := range p.out {
+				o := &p.out[n]
+				r := JobResult{Wait: o.Wait.Seconds(), JCT: o.JCT().Seconds(), Ended: true}
+				if k == 0 {
+					at[o.ID] = first + len(at)
+					jobs = append(jobs, JobChange{Job: x.job(o.ID), Before: r})
+				} else if n, known := at[o.ID]; known {
+					jobs[n].After = r
+				}
+			}
+		}
+	}
+	return Groups(jobs), nil
 }
 
 // exceeded describes the limits that a measurement is beyond.

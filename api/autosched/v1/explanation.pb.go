@@ -73,7 +73,7 @@ func (x ExplainConfigurationRequest_CompareTo) Number() protoreflect.EnumNumber 
 
 // Deprecated: Use ExplainConfigurationRequest_CompareTo.Descriptor instead.
 func (ExplainConfigurationRequest_CompareTo) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{8, 0}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{9, 0}
 }
 
 // Which layer of the graph a variable is in: each may change those of the same layer, but for parameters
@@ -127,7 +127,7 @@ func (x CausalModel_Node_Layer) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CausalModel_Node_Layer.Descriptor instead.
 func (CausalModel_Node_Layer) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{12, 0, 0}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{13, 0, 0}
 }
 
 type ValidateParametersRequest struct {
@@ -413,7 +413,9 @@ type WhatIfResponse struct {
 	// revisions.
 	CausalPrediction *CausalPrediction `protobuf:"bytes,11,opt,name=causal_prediction,json=causalPrediction,proto3" json:"causal_prediction,omitempty"`
 	// The workloads that were simulated, in order; none: the futures.
-	Workloads     []string `protobuf:"bytes,12,rep,name=workloads,proto3" json:"workloads,omitempty"`
+	Workloads []string `protobuf:"bytes,12,rep,name=workloads,proto3" json:"workloads,omitempty"`
+	// The waits of jobs that have something in common, under what runs and under the values asked for.
+	Groups        []*GroupChange `protobuf:"bytes,13,rep,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -532,6 +534,130 @@ func (x *WhatIfResponse) GetWorkloads() []string {
 	return nil
 }
 
+func (x *WhatIfResponse) GetGroups() []*GroupChange {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+// GroupChange is how long jobs that have something in common wait under one configuration and under another, in
+// seconds. Numbers are simulated, of the jobs of all futures together.
+type GroupChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the jobs share: all, GPUs (classes that double), time limit, partition, tenant or user.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The class or the name; empty of all jobs.
+	Group string `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
+	// The jobs, the mean over the futures.
+	JobCount float64 `protobuf:"fixed64,3,opt,name=job_count,json=jobCount,proto3" json:"job_count,omitempty"`
+	// The mean wait under the one and under the other.
+	MeanWaitBefore float64 `protobuf:"fixed64,4,opt,name=mean_wait_before,json=meanWaitBefore,proto3" json:"mean_wait_before,omitempty"`
+	MeanWaitAfter  float64 `protobuf:"fixed64,5,opt,name=mean_wait_after,json=meanWaitAfter,proto3" json:"mean_wait_after,omitempty"`
+	// The 95 % quantile of the waits.
+	P95WaitBefore float64 `protobuf:"fixed64,6,opt,name=p95_wait_before,json=p95WaitBefore,proto3" json:"p95_wait_before,omitempty"`
+	P95WaitAfter  float64 `protobuf:"fixed64,7,opt,name=p95_wait_after,json=p95WaitAfter,proto3" json:"p95_wait_after,omitempty"`
+	// The jobs whose JCT grows by more than 1 %, the mean over the futures.
+	SlowerJobCount float64 `protobuf:"fixed64,8,opt,name=slower_job_count,json=slowerJobCount,proto3" json:"slower_job_count,omitempty"`
+	// Whether the mean wait grows by more than a tenth of it and a minute.
+	Loses         bool `protobuf:"varint,9,opt,name=loses,proto3" json:"loses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupChange) Reset() {
+	*x = GroupChange{}
+	mi := &file_autosched_v1_explanation_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupChange) ProtoMessage() {}
+
+func (x *GroupChange) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_explanation_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupChange.ProtoReflect.Descriptor instead.
+func (*GroupChange) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GroupChange) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *GroupChange) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *GroupChange) GetJobCount() float64 {
+	if x != nil {
+		return x.JobCount
+	}
+	return 0
+}
+
+func (x *GroupChange) GetMeanWaitBefore() float64 {
+	if x != nil {
+		return x.MeanWaitBefore
+	}
+	return 0
+}
+
+func (x *GroupChange) GetMeanWaitAfter() float64 {
+	if x != nil {
+		return x.MeanWaitAfter
+	}
+	return 0
+}
+
+func (x *GroupChange) GetP95WaitBefore() float64 {
+	if x != nil {
+		return x.P95WaitBefore
+	}
+	return 0
+}
+
+func (x *GroupChange) GetP95WaitAfter() float64 {
+	if x != nil {
+		return x.P95WaitAfter
+	}
+	return 0
+}
+
+func (x *GroupChange) GetSlowerJobCount() float64 {
+	if x != nil {
+		return x.SlowerJobCount
+	}
+	return 0
+}
+
+func (x *GroupChange) GetLoses() bool {
+	if x != nil {
+		return x.Loses
+	}
+	return false
+}
+
 // CausalPrediction is what the causal model expects of a configuration instead of another. Numbers are
 // predicted, neither simulated nor observed.
 type CausalPrediction struct {
@@ -554,7 +680,7 @@ type CausalPrediction struct {
 
 func (x *CausalPrediction) Reset() {
 	*x = CausalPrediction{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[5]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -566,7 +692,7 @@ func (x *CausalPrediction) String() string {
 func (*CausalPrediction) ProtoMessage() {}
 
 func (x *CausalPrediction) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[5]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -579,7 +705,7 @@ func (x *CausalPrediction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CausalPrediction.ProtoReflect.Descriptor instead.
 func (*CausalPrediction) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{5}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CausalPrediction) GetReliability() *CausalReliability {
@@ -652,7 +778,7 @@ type CausalReliability struct {
 
 func (x *CausalReliability) Reset() {
 	*x = CausalReliability{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[6]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -664,7 +790,7 @@ func (x *CausalReliability) String() string {
 func (*CausalReliability) ProtoMessage() {}
 
 func (x *CausalReliability) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[6]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -677,7 +803,7 @@ func (x *CausalReliability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CausalReliability.ProtoReflect.Descriptor instead.
 func (*CausalReliability) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{6}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CausalReliability) GetReliable() bool {
@@ -765,7 +891,7 @@ type Outlook struct {
 
 func (x *Outlook) Reset() {
 	*x = Outlook{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[7]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +903,7 @@ func (x *Outlook) String() string {
 func (*Outlook) ProtoMessage() {}
 
 func (x *Outlook) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[7]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +916,7 @@ func (x *Outlook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outlook.ProtoReflect.Descriptor instead.
 func (*Outlook) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{7}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Outlook) GetParameters() map[string]*structpb.Value {
@@ -842,7 +968,7 @@ type ExplainConfigurationRequest struct {
 
 func (x *ExplainConfigurationRequest) Reset() {
 	*x = ExplainConfigurationRequest{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[8]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -854,7 +980,7 @@ func (x *ExplainConfigurationRequest) String() string {
 func (*ExplainConfigurationRequest) ProtoMessage() {}
 
 func (x *ExplainConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[8]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -867,7 +993,7 @@ func (x *ExplainConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*ExplainConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{8}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExplainConfigurationRequest) GetName() string {
@@ -918,13 +1044,15 @@ type ExplainConfigurationResponse struct {
 	// How far the causal_paths of the contributions can be trusted; they are empty if the causal model is
 	// not reliable.
 	CausalReliability *CausalReliability `protobuf:"bytes,13,opt,name=causal_reliability,json=causalReliability,proto3" json:"causal_reliability,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// The waits of jobs that have something in common, under what it is compared with and under the configuration.
+	Groups        []*GroupChange `protobuf:"bytes,14,rep,name=groups,proto3" json:"groups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExplainConfigurationResponse) Reset() {
 	*x = ExplainConfigurationResponse{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[9]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +1064,7 @@ func (x *ExplainConfigurationResponse) String() string {
 func (*ExplainConfigurationResponse) ProtoMessage() {}
 
 func (x *ExplainConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[9]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +1077,7 @@ func (x *ExplainConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*ExplainConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{9}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExplainConfigurationResponse) GetSummary() string {
@@ -1043,6 +1171,13 @@ func (x *ExplainConfigurationResponse) GetCausalReliability() *CausalReliability
 	return nil
 }
 
+func (x *ExplainConfigurationResponse) GetGroups() []*GroupChange {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
 // ParameterContribution is what changes when a parameter is set, too. Numbers are simulated.
 type ParameterContribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1066,7 +1201,7 @@ type ParameterContribution struct {
 
 func (x *ParameterContribution) Reset() {
 	*x = ParameterContribution{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[10]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1078,7 +1213,7 @@ func (x *ParameterContribution) String() string {
 func (*ParameterContribution) ProtoMessage() {}
 
 func (x *ParameterContribution) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[10]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1091,7 +1226,7 @@ func (x *ParameterContribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParameterContribution.ProtoReflect.Descriptor instead.
 func (*ParameterContribution) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{10}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ParameterContribution) GetParameterId() string {
@@ -1153,7 +1288,7 @@ type GetCausalModelRequest struct {
 
 func (x *GetCausalModelRequest) Reset() {
 	*x = GetCausalModelRequest{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[11]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1300,7 @@ func (x *GetCausalModelRequest) String() string {
 func (*GetCausalModelRequest) ProtoMessage() {}
 
 func (x *GetCausalModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[11]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1313,7 @@ func (x *GetCausalModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCausalModelRequest.ProtoReflect.Descriptor instead.
 func (*GetCausalModelRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{11}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetCausalModelRequest) GetName() string {
@@ -1209,7 +1344,7 @@ type CausalModel struct {
 
 func (x *CausalModel) Reset() {
 	*x = CausalModel{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[12]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1356,7 @@ func (x *CausalModel) String() string {
 func (*CausalModel) ProtoMessage() {}
 
 func (x *CausalModel) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[12]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1369,7 @@ func (x *CausalModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CausalModel.ProtoReflect.Descriptor instead.
 func (*CausalModel) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CausalModel) GetName() string {
@@ -1293,7 +1428,7 @@ type CausalPath struct {
 
 func (x *CausalPath) Reset() {
 	*x = CausalPath{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[13]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1440,7 @@ func (x *CausalPath) String() string {
 func (*CausalPath) ProtoMessage() {}
 
 func (x *CausalPath) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[13]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1453,7 @@ func (x *CausalPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CausalPath.ProtoReflect.Descriptor instead.
 func (*CausalPath) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CausalPath) GetMetricIds() []string {
@@ -1360,7 +1495,7 @@ type ParameterEffect struct {
 
 func (x *ParameterEffect) Reset() {
 	*x = ParameterEffect{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[14]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1507,7 @@ func (x *ParameterEffect) String() string {
 func (*ParameterEffect) ProtoMessage() {}
 
 func (x *ParameterEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[14]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1520,7 @@ func (x *ParameterEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParameterEffect.ProtoReflect.Descriptor instead.
 func (*ParameterEffect) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ParameterEffect) GetParameterId() string {
@@ -1458,7 +1593,7 @@ type CausalModel_Node struct {
 
 func (x *CausalModel_Node) Reset() {
 	*x = CausalModel_Node{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[21]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1605,7 @@ func (x *CausalModel_Node) String() string {
 func (*CausalModel_Node) ProtoMessage() {}
 
 func (x *CausalModel_Node) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[21]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1618,7 @@ func (x *CausalModel_Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CausalModel_Node.ProtoReflect.Descriptor instead.
 func (*CausalModel_Node) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{12, 0}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{13, 0}
 }
 
 func (x *CausalModel_Node) GetId() string {
@@ -1523,7 +1658,7 @@ type CausalModel_Edge struct {
 
 func (x *CausalModel_Edge) Reset() {
 	*x = CausalModel_Edge{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[22]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1670,7 @@ func (x *CausalModel_Edge) String() string {
 func (*CausalModel_Edge) ProtoMessage() {}
 
 func (x *CausalModel_Edge) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[22]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1683,7 @@ func (x *CausalModel_Edge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CausalModel_Edge.ProtoReflect.Descriptor instead.
 func (*CausalModel_Edge) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{12, 1}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{13, 1}
 }
 
 func (x *CausalModel_Edge) GetFrom() string {
@@ -1628,7 +1763,7 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\tworkloads\x18\x03 \x03(\tB\x03\xe0A\x01R\tworkloads\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
-	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\xa3\x04\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\xd6\x04\n" +
 	"\x0eWhatIfResponse\x12A\n" +
 	"\x0escheduler_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x123\n" +
 	"\tincumbent\x18\x02 \x01(\v2\x15.autosched.v1.OutlookR\tincumbent\x123\n" +
@@ -1643,7 +1778,18 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\x12scheduler_revision\x18\n" +
 	" \x01(\x03R\x11schedulerRevision\x12K\n" +
 	"\x11causal_prediction\x18\v \x01(\v2\x1e.autosched.v1.CausalPredictionR\x10causalPrediction\x12\x1c\n" +
-	"\tworkloads\x18\f \x03(\tR\tworkloads\"\x80\x02\n" +
+	"\tworkloads\x18\f \x03(\tR\tworkloads\x121\n" +
+	"\x06groups\x18\r \x03(\v2\x19.autosched.v1.GroupChangeR\x06groups\"\xb4\x02\n" +
+	"\vGroupChange\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05group\x18\x02 \x01(\tR\x05group\x12\x1b\n" +
+	"\tjob_count\x18\x03 \x01(\x01R\bjobCount\x12(\n" +
+	"\x10mean_wait_before\x18\x04 \x01(\x01R\x0emeanWaitBefore\x12&\n" +
+	"\x0fmean_wait_after\x18\x05 \x01(\x01R\rmeanWaitAfter\x12&\n" +
+	"\x0fp95_wait_before\x18\x06 \x01(\x01R\rp95WaitBefore\x12$\n" +
+	"\x0ep95_wait_after\x18\a \x01(\x01R\fp95WaitAfter\x12(\n" +
+	"\x10slower_job_count\x18\b \x01(\x01R\x0eslowerJobCount\x12\x14\n" +
+	"\x05loses\x18\t \x01(\bR\x05loses\"\x80\x02\n" +
 	"\x10CausalPrediction\x12A\n" +
 	"\vreliability\x18\x01 \x01(\v2\x1f.autosched.v1.CausalReliabilityR\vreliability\x12\x14\n" +
 	"\x05ratio\x18\x02 \x01(\x01R\x05ratio\x12\x1b\n" +
@@ -1689,7 +1835,7 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\tCompareTo\x12\x1a\n" +
 	"\x16COMPARE_TO_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aDEFAULT\x10\x01\x12\v\n" +
-	"\aCURRENT\x10\x02\"\xd3\x04\n" +
+	"\aCURRENT\x10\x02\"\x86\x05\n" +
 	"\x1cExplainConfigurationResponse\x12\x18\n" +
 	"\asummary\x18\x01 \x01(\tR\asummary\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\tR\x05round\x12\x14\n" +
@@ -1705,7 +1851,8 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	" \x03(\v2#.autosched.v1.ParameterContributionR\x16parameterContributions\x12\x16\n" +
 	"\x06limits\x18\v \x03(\tR\x06limits\x12R\n" +
 	"\x15rejected_alternatives\x18\f \x03(\v2\x1d.autosched.v1.Round.CandidateR\x14rejectedAlternatives\x12N\n" +
-	"\x12causal_reliability\x18\r \x01(\v2\x1f.autosched.v1.CausalReliabilityR\x11causalReliability\"\xca\x03\n" +
+	"\x12causal_reliability\x18\r \x01(\v2\x1f.autosched.v1.CausalReliabilityR\x11causalReliability\x121\n" +
+	"\x06groups\x18\x0e \x03(\v2\x19.autosched.v1.GroupChangeR\x06groups\"\xca\x03\n" +
 	"\x15ParameterContribution\x12!\n" +
 	"\fparameter_id\x18\x01 \x01(\tR\vparameterId\x12*\n" +
 	"\x04from\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x04from\x12&\n" +
@@ -1778,7 +1925,7 @@ func file_autosched_v1_explanation_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_explanation_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_autosched_v1_explanation_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_autosched_v1_explanation_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_autosched_v1_explanation_proto_goTypes = []any{
 	(ExplainConfigurationRequest_CompareTo)(0), // 0: autosched.v1.ExplainConfigurationRequest.CompareTo
 	(CausalModel_Node_Layer)(0),                // 1: autosched.v1.CausalModel.Node.Layer
@@ -1787,79 +1934,82 @@ var file_autosched_v1_explanation_proto_goTypes = []any{
 	(*ParameterChange)(nil),                    // 4: autosched.v1.ParameterChange
 	(*WhatIfRequest)(nil),                      // 5: autosched.v1.WhatIfRequest
 	(*WhatIfResponse)(nil),                     // 6: autosched.v1.WhatIfResponse
-	(*CausalPrediction)(nil),                   // 7: autosched.v1.CausalPrediction
-	(*CausalReliability)(nil),                  // 8: autosched.v1.CausalReliability
-	(*Outlook)(nil),                            // 9: autosched.v1.Outlook
-	(*ExplainConfigurationRequest)(nil),        // 10: autosched.v1.ExplainConfigurationRequest
-	(*ExplainConfigurationResponse)(nil),       // 11: autosched.v1.ExplainConfigurationResponse
-	(*ParameterContribution)(nil),              // 12: autosched.v1.ParameterContribution
-	(*GetCausalModelRequest)(nil),              // 13: autosched.v1.GetCausalModelRequest
-	(*CausalModel)(nil),                        // 14: autosched.v1.CausalModel
-	(*CausalPath)(nil),                         // 15: autosched.v1.CausalPath
-	(*ParameterEffect)(nil),                    // 16: autosched.v1.ParameterEffect
-	nil,                                        // 17: autosched.v1.ValidateParametersRequest.ParametersEntry
-	nil,                                        // 18: autosched.v1.ValidateParametersResponse.ParametersEntry
-	nil,                                        // 19: autosched.v1.WhatIfRequest.ParametersEntry
-	nil,                                        // 20: autosched.v1.Outlook.ParametersEntry
-	nil,                                        // 21: autosched.v1.Outlook.MetricsEntry
-	nil,                                        // 22: autosched.v1.ParameterContribution.DeltaMetricsEntry
-	(*CausalModel_Node)(nil),                   // 23: autosched.v1.CausalModel.Node
-	(*CausalModel_Edge)(nil),                   // 24: autosched.v1.CausalModel.Edge
-	(*structpb.Value)(nil),                     // 25: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil),              // 26: google.protobuf.Timestamp
-	(*EnergyUse)(nil),                          // 27: autosched.v1.EnergyUse
-	(*Round_Candidate)(nil),                    // 28: autosched.v1.Round.Candidate
+	(*GroupChange)(nil),                        // 7: autosched.v1.GroupChange
+	(*CausalPrediction)(nil),                   // 8: autosched.v1.CausalPrediction
+	(*CausalReliability)(nil),                  // 9: autosched.v1.CausalReliability
+	(*Outlook)(nil),                            // 10: autosched.v1.Outlook
+	(*ExplainConfigurationRequest)(nil),        // 11: autosched.v1.ExplainConfigurationRequest
+	(*ExplainConfigurationResponse)(nil),       // 12: autosched.v1.ExplainConfigurationResponse
+	(*ParameterContribution)(nil),              // 13: autosched.v1.ParameterContribution
+	(*GetCausalModelRequest)(nil),              // 14: autosched.v1.GetCausalModelRequest
+	(*CausalModel)(nil),                        // 15: autosched.v1.CausalModel
+	(*CausalPath)(nil),                         // 16: autosched.v1.CausalPath
+	(*ParameterEffect)(nil),                    // 17: autosched.v1.ParameterEffect
+	nil,                                        // 18: autosched.v1.ValidateParametersRequest.ParametersEntry
+	nil,                                        // 19: autosched.v1.ValidateParametersResponse.ParametersEntry
+	nil,                                        // 20: autosched.v1.WhatIfRequest.ParametersEntry
+	nil,                                        // 21: autosched.v1.Outlook.ParametersEntry
+	nil,                                        // 22: autosched.v1.Outlook.MetricsEntry
+	nil,                                        // 23: autosched.v1.ParameterContribution.DeltaMetricsEntry
+	(*CausalModel_Node)(nil),                   // 24: autosched.v1.CausalModel.Node
+	(*CausalModel_Edge)(nil),                   // 25: autosched.v1.CausalModel.Edge
+	(*structpb.Value)(nil),                     // 26: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil),              // 27: google.protobuf.Timestamp
+	(*EnergyUse)(nil),                          // 28: autosched.v1.EnergyUse
+	(*Round_Candidate)(nil),                    // 29: autosched.v1.Round.Candidate
 }
 var file_autosched_v1_explanation_proto_depIdxs = []int32{
-	17, // 0: autosched.v1.ValidateParametersRequest.parameters:type_name -> autosched.v1.ValidateParametersRequest.ParametersEntry
-	18, // 1: autosched.v1.ValidateParametersResponse.parameters:type_name -> autosched.v1.ValidateParametersResponse.ParametersEntry
+	18, // 0: autosched.v1.ValidateParametersRequest.parameters:type_name -> autosched.v1.ValidateParametersRequest.ParametersEntry
+	19, // 1: autosched.v1.ValidateParametersResponse.parameters:type_name -> autosched.v1.ValidateParametersResponse.ParametersEntry
 	4,  // 2: autosched.v1.ValidateParametersResponse.changes:type_name -> autosched.v1.ParameterChange
-	25, // 3: autosched.v1.ParameterChange.from:type_name -> google.protobuf.Value
-	25, // 4: autosched.v1.ParameterChange.to:type_name -> google.protobuf.Value
-	19, // 5: autosched.v1.WhatIfRequest.parameters:type_name -> autosched.v1.WhatIfRequest.ParametersEntry
-	26, // 6: autosched.v1.WhatIfResponse.scheduler_time:type_name -> google.protobuf.Timestamp
-	9,  // 7: autosched.v1.WhatIfResponse.incumbent:type_name -> autosched.v1.Outlook
-	9,  // 8: autosched.v1.WhatIfResponse.candidate:type_name -> autosched.v1.Outlook
-	7,  // 9: autosched.v1.WhatIfResponse.causal_prediction:type_name -> autosched.v1.CausalPrediction
-	8,  // 10: autosched.v1.CausalPrediction.reliability:type_name -> autosched.v1.CausalReliability
-	26, // 11: autosched.v1.CausalReliability.scheduler_time:type_name -> google.protobuf.Timestamp
-	20, // 12: autosched.v1.Outlook.parameters:type_name -> autosched.v1.Outlook.ParametersEntry
-	21, // 13: autosched.v1.Outlook.metrics:type_name -> autosched.v1.Outlook.MetricsEntry
-	27, // 14: autosched.v1.Outlook.energy:type_name -> autosched.v1.EnergyUse
-	0,  // 15: autosched.v1.ExplainConfigurationRequest.compare_to:type_name -> autosched.v1.ExplainConfigurationRequest.CompareTo
-	9,  // 16: autosched.v1.ExplainConfigurationResponse.from:type_name -> autosched.v1.Outlook
-	9,  // 17: autosched.v1.ExplainConfigurationResponse.to:type_name -> autosched.v1.Outlook
-	12, // 18: autosched.v1.ExplainConfigurationResponse.parameter_contributions:type_name -> autosched.v1.ParameterContribution
-	28, // 19: autosched.v1.ExplainConfigurationResponse.rejected_alternatives:type_name -> autosched.v1.Round.Candidate
-	8,  // 20: autosched.v1.ExplainConfigurationResponse.causal_reliability:type_name -> autosched.v1.CausalReliability
-	25, // 21: autosched.v1.ParameterContribution.from:type_name -> google.protobuf.Value
-	25, // 22: autosched.v1.ParameterContribution.to:type_name -> google.protobuf.Value
-	22, // 23: autosched.v1.ParameterContribution.delta_metrics:type_name -> autosched.v1.ParameterContribution.DeltaMetricsEntry
-	4,  // 24: autosched.v1.ParameterContribution.adapted:type_name -> autosched.v1.ParameterChange
-	15, // 25: autosched.v1.ParameterContribution.causal_paths:type_name -> autosched.v1.CausalPath
-	8,  // 26: autosched.v1.CausalModel.reliability:type_name -> autosched.v1.CausalReliability
-	23, // 27: autosched.v1.CausalModel.nodes:type_name -> autosched.v1.CausalModel.Node
-	24, // 28: autosched.v1.CausalModel.edges:type_name -> autosched.v1.CausalModel.Edge
-	16, // 29: autosched.v1.CausalModel.parameter_effects:type_name -> autosched.v1.ParameterEffect
-	15, // 30: autosched.v1.ParameterEffect.paths:type_name -> autosched.v1.CausalPath
-	25, // 31: autosched.v1.ValidateParametersRequest.ParametersEntry.value:type_name -> google.protobuf.Value
-	25, // 32: autosched.v1.ValidateParametersResponse.ParametersEntry.value:type_name -> google.protobuf.Value
-	25, // 33: autosched.v1.WhatIfRequest.ParametersEntry.value:type_name -> google.protobuf.Value
-	25, // 34: autosched.v1.Outlook.ParametersEntry.value:type_name -> google.protobuf.Value
-	1,  // 35: autosched.v1.CausalModel.Node.layer:type_name -> autosched.v1.CausalModel.Node.Layer
-	2,  // 36: autosched.v1.ExplanationService.ValidateParameters:input_type -> autosched.v1.ValidateParametersRequest
-	5,  // 37: autosched.v1.ExplanationService.WhatIf:input_type -> autosched.v1.WhatIfRequest
-	10, // 38: autosched.v1.ExplanationService.ExplainConfiguration:input_type -> autosched.v1.ExplainConfigurationRequest
-	13, // 39: autosched.v1.ExplanationService.GetCausalModel:input_type -> autosched.v1.GetCausalModelRequest
-	3,  // 40: autosched.v1.ExplanationService.ValidateParameters:output_type -> autosched.v1.ValidateParametersResponse
-	6,  // 41: autosched.v1.ExplanationService.WhatIf:output_type -> autosched.v1.WhatIfResponse
-	11, // 42: autosched.v1.ExplanationService.ExplainConfiguration:output_type -> autosched.v1.ExplainConfigurationResponse
-	14, // 43: autosched.v1.ExplanationService.GetCausalModel:output_type -> autosched.v1.CausalModel
-	40, // [40:44] is the sub-list for method output_type
-	36, // [36:40] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	26, // 3: autosched.v1.ParameterChange.from:type_name -> google.protobuf.Value
+	26, // 4: autosched.v1.ParameterChange.to:type_name -> google.protobuf.Value
+	20, // 5: autosched.v1.WhatIfRequest.parameters:type_name -> autosched.v1.WhatIfRequest.ParametersEntry
+	27, // 6: autosched.v1.WhatIfResponse.scheduler_time:type_name -> google.protobuf.Timestamp
+	10, // 7: autosched.v1.WhatIfResponse.incumbent:type_name -> autosched.v1.Outlook
+	10, // 8: autosched.v1.WhatIfResponse.candidate:type_name -> autosched.v1.Outlook
+	8,  // 9: autosched.v1.WhatIfResponse.causal_prediction:type_name -> autosched.v1.CausalPrediction
+	7,  // 10: autosched.v1.WhatIfResponse.groups:type_name -> autosched.v1.GroupChange
+	9,  // 11: autosched.v1.CausalPrediction.reliability:type_name -> autosched.v1.CausalReliability
+	27, // 12: autosched.v1.CausalReliability.scheduler_time:type_name -> google.protobuf.Timestamp
+	21, // 13: autosched.v1.Outlook.parameters:type_name -> autosched.v1.Outlook.ParametersEntry
+	22, // 14: autosched.v1.Outlook.metrics:type_name -> autosched.v1.Outlook.MetricsEntry
+	28, // 15: autosched.v1.Outlook.energy:type_name -> autosched.v1.EnergyUse
+	0,  // 16: autosched.v1.ExplainConfigurationRequest.compare_to:type_name -> autosched.v1.ExplainConfigurationRequest.CompareTo
+	10, // 17: autosched.v1.ExplainConfigurationResponse.from:type_name -> autosched.v1.Outlook
+	10, // 18: autosched.v1.ExplainConfigurationResponse.to:type_name -> autosched.v1.Outlook
+	13, // 19: autosched.v1.ExplainConfigurationResponse.parameter_contributions:type_name -> autosched.v1.ParameterContribution
+	29, // 20: autosched.v1.ExplainConfigurationResponse.rejected_alternatives:type_name -> autosched.v1.Round.Candidate
+	9,  // 21: autosched.v1.ExplainConfigurationResponse.causal_reliability:type_name -> autosched.v1.CausalReliability
+	7,  // 22: autosched.v1.ExplainConfigurationResponse.groups:type_name -> autosched.v1.GroupChange
+	26, // 23: autosched.v1.ParameterContribution.from:type_name -> google.protobuf.Value
+	26, // 24: autosched.v1.ParameterContribution.to:type_name -> google.protobuf.Value
+	23, // 25: autosched.v1.ParameterContribution.delta_metrics:type_name -> autosched.v1.ParameterContribution.DeltaMetricsEntry
+	4,  // 26: autosched.v1.ParameterContribution.adapted:type_name -> autosched.v1.ParameterChange
+	16, // 27: autosched.v1.ParameterContribution.causal_paths:type_name -> autosched.v1.CausalPath
+	9,  // 28: autosched.v1.CausalModel.reliability:type_name -> autosched.v1.CausalReliability
+	24, // 29: autosched.v1.CausalModel.nodes:type_name -> autosched.v1.CausalModel.Node
+	25, // 30: autosched.v1.CausalModel.edges:type_name -> autosched.v1.CausalModel.Edge
+	17, // 31: autosched.v1.CausalModel.parameter_effects:type_name -> autosched.v1.ParameterEffect
+	16, // 32: autosched.v1.ParameterEffect.paths:type_name -> autosched.v1.CausalPath
+	26, // 33: autosched.v1.ValidateParametersRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	26, // 34: autosched.v1.ValidateParametersResponse.ParametersEntry.value:type_name -> google.protobuf.Value
+	26, // 35: autosched.v1.WhatIfRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	26, // 36: autosched.v1.Outlook.ParametersEntry.value:type_name -> google.protobuf.Value
+	1,  // 37: autosched.v1.CausalModel.Node.layer:type_name -> autosched.v1.CausalModel.Node.Layer
+	2,  // 38: autosched.v1.ExplanationService.ValidateParameters:input_type -> autosched.v1.ValidateParametersRequest
+	5,  // 39: autosched.v1.ExplanationService.WhatIf:input_type -> autosched.v1.WhatIfRequest
+	11, // 40: autosched.v1.ExplanationService.ExplainConfiguration:input_type -> autosched.v1.ExplainConfigurationRequest
+	14, // 41: autosched.v1.ExplanationService.GetCausalModel:input_type -> autosched.v1.GetCausalModelRequest
+	3,  // 42: autosched.v1.ExplanationService.ValidateParameters:output_type -> autosched.v1.ValidateParametersResponse
+	6,  // 43: autosched.v1.ExplanationService.WhatIf:output_type -> autosched.v1.WhatIfResponse
+	12, // 44: autosched.v1.ExplanationService.ExplainConfiguration:output_type -> autosched.v1.ExplainConfigurationResponse
+	15, // 45: autosched.v1.ExplanationService.GetCausalModel:output_type -> autosched.v1.CausalModel
+	42, // [42:46] is the sub-list for method output_type
+	38, // [38:42] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_explanation_proto_init() }
@@ -1875,7 +2025,7 @@ func file_autosched_v1_explanation_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_explanation_proto_rawDesc), len(file_autosched_v1_explanation_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

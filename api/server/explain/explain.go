@@ -112,7 +112,8 @@ func (s *Service) WhatIf(ctx context.Context, req *pb.WhatIfRequest) (*pb.WhatIf
 		ControllableRatio: w.Candidate.Ratio, RatioLow: w.Candidate.Interval.Low,
 		RatioHigh: w.Candidate.Interval.High, Limits: w.Candidate.Limits, Futures: int32(w.Futures),
 		IncumbentRevision: w.Running, SchedulerRevision: w.SchedulerRevision,
-		CausalPrediction: predictionToProto(&w.Model), Workloads: req.GetWorkloads()}
+		CausalPrediction: predictionToProto(&w.Model), Workloads: req.GetWorkloads(),
+		Groups: groupsToProto(w.Candidate.Groups, len(w.Candidate.Objective))}
 	if !w.At.IsZero() {
 		out.SchedulerTime = timestamppb.New(w.At)
 	}
@@ -122,6 +123,18 @@ func (s *Service) WhatIf(ctx context.Context, req *pb.WhatIfRequest) (*pb.WhatIf
 func outlookToProto(o *round.Outlook) *pb.Outlook {
 	return &pb.Outlook{Parameters: convert.ConfigToProto(o.Config), Objectives: o.Objective, Objective: o.Mean(),
 		Metrics: o.Metrics, Energy: render.EnergyUse(o.Energy)}
+}
+
+// groupsToProto has the jobs of a number of futures as means.
+func groupsToProto(groups []round.Group, futures int) (out []*pb.GroupChange) {
+	n := float64(max(1, futures))
+	for i := range groups {
+		g := &groups[i]
+		out = append(out, &pb.GroupChange{Kind: g.By, Group: g.Name, JobCount: float64(g.Jobs) / n,
+			MeanWaitBefore: g.Before.Mean, MeanWaitAfter: g.After.Mean, P95WaitBefore: g.Before.P95,
+			P95WaitAfter: g.After.P95, SlowerJobCount: float64(g.Slower) / n, Loses: g.Loses()})
+	}
+	return out
 }
 
 // ExplainConfiguration says why a configuration was adopted or not.
@@ -218,6 +231,7 @@ func explanationToProto(id string, e *controller.Explanation) (*pb.ExplainConfig
 		}
 		out.ControllableRatio, out.Limits = step.Ratio, step.Limits
 		out.RatioLow, out.RatioHigh = step.Interval.Low, step.Interval.High
+		out.Groups = groupsToProto(step.Groups, len(step.Objective))
 	}
 	return out, nil
 }
