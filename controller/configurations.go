@@ -113,24 +113,52 @@ func (s *Service) Running(id string) (space.Config, error) {
 // Propose proposes a configuration that a study found.
 func (s *Service) Propose(ctx context.Context, call Call, id string, c space.Config, reason string,
 	found rollout.Evidence) (*rollout.Configuration, error) {
+	e := rollout.Publish{Origin: rollout.FromStudy, Reason: reason, Evidence: &found}
+	return s.propose(ctx, call, id, &e, func(v *snapshot, at time.Time) (err error) {
+		state := v.rollout()
+		found.At, found.Incumbent = at, state.Basis().Running
+		if e.Config, err = v.space.ParseJSON([]byte(c.Canonical())); err != nil {
+			return fmt.Errorf("%w: %w", ErrOutsideSpace, err)
+		}
+		return nil
+	})
+}
+
+// ProposeValues proposes an operator's values, which config makes of those that run, if check of what is on offer
+// returns nil.
+func (s *Service) ProposeValues(ctx context.Context, call Call, id, reason string, check Check,
+	config func(sp *space.Space, base space.Config) (space.Config, error)) (*rollout.Configuration, error) {
+	e := rollout.Publish{Origin: rollout.FromManual, Reason: reason}
+	return s.propose(ctx, call, id, &e, func(v *snapshot, _ time.Time) error {
+		if err := check.of(v.config(v.OfferedRevision)); err != nil {
+			return err
+		}
+		state := v.rollout()
+		base, _ := state.Incumbent(v.space.Default()) // config brings values outside the space into it
+		c, err := config(v.space, base)
+		e.Config = c
+		return err
+	})
+}
+
+// propose publishes a proposal that complete has filled in.
+func (s *Service) propose(ctx context.Context, call Call, id string, e *rollout.Publish,
+	complete func(v *snapshot, at time.Time) error) (*rollout.Configuration, error) {
 	m, err := s.active(id)
 	if err != nil {
 		return nil, err
 	}
 	revision := int64(0)
 	after, err := s.commit(ctx, call, m, func(v *snapshot) (*Change, error) {
-		config, err := v.space.ParseJSON([]byte(c.Canonical()))
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrOutsideSpace, err)
+		e.At, e.Propose = m.eventTime(), true
+		if err := complete(v, e.At); err != nil {
+			return nil, err
 		}
 		state := v.rollout()
-		found.At, found.Incumbent = m.eventTime(), state.Basis().Running
-		e := rollout.Publish{At: found.At, Config: config, Origin: rollout.FromStudy, Reason: reason, Evidence: &found,
-			Propose: true}
-		if err := state.CheckAdoption(e, state.Basis()); err != nil {
+		if err := state.CheckAdoption(*e, state.Basis()); err != nil {
 			return nil, fmt.Errorf("%w: %w", rollout.ErrState, err)
 		}
-		change, err := v.step(e, s.now())
+		change, err := v.step(*e, s.now())
 		if err == nil {
 			revision = change.Scheduler.LastRevision
 			s.nameRevision(call, id, revision)
@@ -141,7 +169,7 @@ func (s *Service) Propose(ctx context.Context, call Call, id string, c space.Con
 		return nil, err
 	}
 	if !call.DryRun {
-		s.o.Log.InfoContext(ctx, "configuration proposed", "scheduler", id, "revision", revision, "reason", reason)
+		s.o.Log.InfoContext(ctx, "configuration proposed", "scheduler", id, "revision", revision, "reason", e.Reason)
 	}
 	return after.config(revision), nil
 }

@@ -33,6 +33,7 @@ const (
 	FromSpace   Origin = "projected" // the space was changed
 	FromPin     Origin = "pinned"    // an operator chose the values
 	FromStudy   Origin = "study"     // a trial of a study
+	FromManual  Origin = "manual"    // an operator proposed the values
 )
 
 // found reports whether revisions of an origin are rolled out in waves: they are new.

@@ -75,6 +75,7 @@ var methodRules = map[string]rule{
 	pb.ConfigurationService_AcknowledgeConfiguration_FullMethodName: {roles: operatorRoles, own: "name"},
 	pb.ConfigurationService_ApproveConfiguration_FullMethodName:     {roles: operatorRoles},
 	pb.ConfigurationService_RollbackConfiguration_FullMethodName:    {roles: operatorRoles},
+	pb.ConfigurationService_ProposeConfiguration_FullMethodName:     {roles: operatorRoles},
 	pb.ConfigurationService_PinConfiguration_FullMethodName:         {roles: operatorRoles},
 	pb.ConfigurationService_UnpinConfiguration_FullMethodName:       {roles: operatorRoles},
 	pb.ConfigurationService_RejectConfiguration_FullMethodName:      {roles: operatorRoles},

@@ -216,6 +216,7 @@ method                                                    none viewer operator a
 /autosched.v1.RoundService/GetRound                        -    *      *        *     *   -
 /autosched.v1.RoundService/ListRounds                      -    *      *        *     *   -
 /autosched.v1.ConfigurationService/PinConfiguration        -    -      *        *     -   -
+/autosched.v1.ConfigurationService/ProposeConfiguration    -    -      *        *     -   -
 /autosched.v1.ConfigurationService/UnpinConfiguration      -    -      *        *     -   -
 /autosched.v1.ConfigurationService/RejectConfiguration     -    -      *        *     -   -
 /autosched.v1.ConfigurationService/UnparkConfiguration     -    -      *        *     -   -

@@ -65,6 +65,8 @@ func TestEveryChangeOnceOrNot(t *testing.T) {
 	calls := []proto.Message{
 		&pb.RejectConfigurationRequest{Name: prod + "/configurations/2", Reason: "r"},
 		&pb.UnparkConfigurationRequest{Name: prod + "/configurations/2"},
+		&pb.ProposeConfigurationRequest{Parent: prod, Reason: "r", Parameters: map[string]*structpb.Value{
+			"queues": structpb.NewNumberValue(4)}},
 		&pb.PinConfigurationRequest{Parent: prod, Reason: "r", Parameters: map[string]*structpb.Value{
 			"queues": structpb.NewNumberValue(5)}},
 		&pb.UnpinConfigurationRequest{Parent: prod},

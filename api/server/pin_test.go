@@ -60,6 +60,52 @@ func TestPinRefusesValues(t *testing.T) {
 	}
 }
 
+// TestPropose: an operator's values are what what-if simulates, wait for an approval, and are refused once they are
+// proposed or parked.
+func TestPropose(t *testing.T) {
+	f := serve(t, nil)
+	f.create("prod", pb.SchedulerSpec_RECOMMEND)
+	ctx, name := background(t), "schedulers/prod"
+	req := &pb.ProposeConfigurationRequest{Parent: name, Reason: "quarter",
+		Parameters: map[string]*structpb.Value{"queues": structpb.NewNumberValue(4)}}
+	propose := func() error {
+		_, err := f.config.ProposeConfiguration(ctx, req)
+		return err
+	}
+	c, err := f.config.ProposeConfiguration(ctx, req)
+	if err != nil || c.GetState() != pb.Configuration_PROPOSED || c.GetOrigin() != pb.Configuration_MANUAL ||
+		c.GetReason() != "quarter" || c.GetParameters()["queues"].GetNumberValue() != 4 ||
+		len(c.GetParameters()["thresholds"].GetListValue().GetValues()) != 3 {
+		t.Fatalf("%v %v", c, err)
+	}
+	got, err := f.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
+	if err != nil || got.GetStatus().GetProposedConfiguration() != c.GetName() ||
+		got.GetCurrentConfiguration() != name+"/configurations/1" {
+		t.Errorf("%v %v", got, err)
+	}
+	refuses(t, codes.FailedPrecondition, "", propose)
+	if _, err := f.config.RejectConfiguration(ctx, &pb.RejectConfigurationRequest{Name: c.GetName(),
+		Reason: "no"}); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, codes.FailedPrecondition, "", propose)
+	if _, err := f.config.UnparkConfiguration(ctx, &pb.UnparkConfigurationRequest{Name: c.GetName()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := propose(); err != nil {
+		t.Error(err)
+	}
+	req.Parameters = map[string]*structpb.Value{"queues": structpb.NewNumberValue(99)}
+	refuses(t, codes.InvalidArgument, `parameters["queues"]`, propose)
+	req.Reason = " "
+	refuses(t, codes.InvalidArgument, "reason", propose)
+	audit, err := pb.NewAuditServiceClient(f.conn).ListAuditRecords(ctx, &pb.ListAuditRecordsRequest{Resource: name,
+		Filter: `verb = "ProposeConfiguration"`})
+	if err != nil || len(audit.GetAuditRecords()) != 2 || audit.GetAuditRecords()[0].GetReason() != "quarter" {
+		t.Errorf("%v %v", audit, err)
+	}
+}
+
 // TestPinDuringWaves: pinned values reach all instances at once, in the middle of a wave, a freeze and a pause; a
 // refusal ends the pin, and a deleted scheduler keeps it until it is undeleted.
 func TestPinDuringWaves(t *testing.T) {

@@ -104,6 +104,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"admin audit list", "x" + registered, "audit-records", false},
 		{"admin audit verify", "--dir " + dir + "/restored", "audit-verification", false},
 		{"scheduler config explain", "x" + registered, "explain-configuration", false},
+		{"scheduler config propose", "x --set backfill=true --reason test" + registered, "configuration", false},
 		{"scheduler config pin", "x --set backfill=true --reason test" + registered, "configuration", false},
 		{"scheduler config unpin", "x" + registered, "unpin-configuration", false},
 		{"scheduler config parked", "x" + registered, "parked-configurations", false},

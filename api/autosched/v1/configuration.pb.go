@@ -115,6 +115,8 @@ const (
 	Configuration_PINNED Configuration_Origin = 6
 	// A trial of a study. evidence names it.
 	Configuration_STUDY Configuration_Origin = 7
+	// Values that an operator proposed.
+	Configuration_MANUAL Configuration_Origin = 8
 )
 
 // Enum value maps for Configuration_Origin.
@@ -128,6 +130,7 @@ var (
 		5: "PROJECTED",
 		6: "PINNED",
 		7: "STUDY",
+		8: "MANUAL",
 	}
 	Configuration_Origin_value = map[string]int32{
 		"ORIGIN_UNSPECIFIED": 0,
@@ -138,6 +141,7 @@ var (
 		"PROJECTED":          5,
 		"PINNED":             6,
 		"STUDY":              7,
+		"MANUAL":             8,
 	}
 )
 
@@ -1637,6 +1641,98 @@ func (x *PinConfigurationRequest) GetEtag() string {
 	return ""
 }
 
+type ProposeConfigurationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Required. Values by parameter id, which must be valid. Those that are not named are as in what runs, and adapt to
+	// these: what WhatIf simulates.
+	Parameters map[string]*structpb.Value `protobuf:"bytes,2,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Required. For people, at most 1000 characters.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be proposed.
+	ValidateOnly bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The etag of the configuration that the caller takes to be on offer. If set and another one is, the request fails
+	// with ABORTED.
+	Etag          string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProposeConfigurationRequest) Reset() {
+	*x = ProposeConfigurationRequest{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProposeConfigurationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProposeConfigurationRequest) ProtoMessage() {}
+
+func (x *ProposeConfigurationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProposeConfigurationRequest.ProtoReflect.Descriptor instead.
+func (*ProposeConfigurationRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ProposeConfigurationRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *ProposeConfigurationRequest) GetParameters() map[string]*structpb.Value {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+func (x *ProposeConfigurationRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ProposeConfigurationRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *ProposeConfigurationRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ProposeConfigurationRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 type UnpinConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
@@ -1651,7 +1747,7 @@ type UnpinConfigurationRequest struct {
 
 func (x *UnpinConfigurationRequest) Reset() {
 	*x = UnpinConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1759,7 @@ func (x *UnpinConfigurationRequest) String() string {
 func (*UnpinConfigurationRequest) ProtoMessage() {}
 
 func (x *UnpinConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1772,7 @@ func (x *UnpinConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnpinConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*UnpinConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UnpinConfigurationRequest) GetParent() string {
@@ -1708,7 +1804,7 @@ type UnpinConfigurationResponse struct {
 
 func (x *UnpinConfigurationResponse) Reset() {
 	*x = UnpinConfigurationResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +1816,7 @@ func (x *UnpinConfigurationResponse) String() string {
 func (*UnpinConfigurationResponse) ProtoMessage() {}
 
 func (x *UnpinConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +1829,7 @@ func (x *UnpinConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnpinConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*UnpinConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{15}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{16}
 }
 
 // Pin keeps a revision on offer.
@@ -1755,7 +1851,7 @@ type Pin struct {
 
 func (x *Pin) Reset() {
 	*x = Pin{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[16]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1767,7 +1863,7 @@ func (x *Pin) String() string {
 func (*Pin) ProtoMessage() {}
 
 func (x *Pin) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[16]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1780,7 +1876,7 @@ func (x *Pin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pin.ProtoReflect.Descriptor instead.
 func (*Pin) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{16}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Pin) GetConfiguration() string {
@@ -1837,7 +1933,7 @@ type RejectConfigurationRequest struct {
 
 func (x *RejectConfigurationRequest) Reset() {
 	*x = RejectConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1849,7 +1945,7 @@ func (x *RejectConfigurationRequest) String() string {
 func (*RejectConfigurationRequest) ProtoMessage() {}
 
 func (x *RejectConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1862,7 +1958,7 @@ func (x *RejectConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*RejectConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{17}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RejectConfigurationRequest) GetName() string {
@@ -1918,7 +2014,7 @@ type UnparkConfigurationRequest struct {
 
 func (x *UnparkConfigurationRequest) Reset() {
 	*x = UnparkConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +2026,7 @@ func (x *UnparkConfigurationRequest) String() string {
 func (*UnparkConfigurationRequest) ProtoMessage() {}
 
 func (x *UnparkConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2039,7 @@ func (x *UnparkConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnparkConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*UnparkConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{18}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UnparkConfigurationRequest) GetName() string {
@@ -1991,7 +2087,7 @@ type ListParkedConfigurationsRequest struct {
 
 func (x *ListParkedConfigurationsRequest) Reset() {
 	*x = ListParkedConfigurationsRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2003,7 +2099,7 @@ func (x *ListParkedConfigurationsRequest) String() string {
 func (*ListParkedConfigurationsRequest) ProtoMessage() {}
 
 func (x *ListParkedConfigurationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2016,7 +2112,7 @@ func (x *ListParkedConfigurationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListParkedConfigurationsRequest.ProtoReflect.Descriptor instead.
 func (*ListParkedConfigurationsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{19}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListParkedConfigurationsRequest) GetParent() string {
@@ -2066,7 +2162,7 @@ type ListParkedConfigurationsResponse struct {
 
 func (x *ListParkedConfigurationsResponse) Reset() {
 	*x = ListParkedConfigurationsResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2174,7 @@ func (x *ListParkedConfigurationsResponse) String() string {
 func (*ListParkedConfigurationsResponse) ProtoMessage() {}
 
 func (x *ListParkedConfigurationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2187,7 @@ func (x *ListParkedConfigurationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListParkedConfigurationsResponse.ProtoReflect.Descriptor instead.
 func (*ListParkedConfigurationsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{20}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListParkedConfigurationsResponse) GetParkedConfigurations() []*ParkedConfiguration {
@@ -2131,7 +2227,7 @@ type ParkedConfiguration struct {
 
 func (x *ParkedConfiguration) Reset() {
 	*x = ParkedConfiguration{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2143,7 +2239,7 @@ func (x *ParkedConfiguration) String() string {
 func (*ParkedConfiguration) ProtoMessage() {}
 
 func (x *ParkedConfiguration) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2156,7 +2252,7 @@ func (x *ParkedConfiguration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkedConfiguration.ProtoReflect.Descriptor instead.
 func (*ParkedConfiguration) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{21}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ParkedConfiguration) GetConfiguration() string {
@@ -2224,7 +2320,7 @@ type ForgetInstanceRequest struct {
 
 func (x *ForgetInstanceRequest) Reset() {
 	*x = ForgetInstanceRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2236,7 +2332,7 @@ func (x *ForgetInstanceRequest) String() string {
 func (*ForgetInstanceRequest) ProtoMessage() {}
 
 func (x *ForgetInstanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2249,7 +2345,7 @@ func (x *ForgetInstanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetInstanceRequest.ProtoReflect.Descriptor instead.
 func (*ForgetInstanceRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{22}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ForgetInstanceRequest) GetParent() string {
@@ -2288,7 +2384,7 @@ type ForgetInstanceResponse struct {
 
 func (x *ForgetInstanceResponse) Reset() {
 	*x = ForgetInstanceResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[23]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2300,7 +2396,7 @@ func (x *ForgetInstanceResponse) String() string {
 func (*ForgetInstanceResponse) ProtoMessage() {}
 
 func (x *ForgetInstanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[23]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2313,7 +2409,7 @@ func (x *ForgetInstanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetInstanceResponse.ProtoReflect.Descriptor instead.
 func (*ForgetInstanceResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{23}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{24}
 }
 
 type RollbackConfigurationRequest struct {
@@ -2343,7 +2439,7 @@ type RollbackConfigurationRequest struct {
 
 func (x *RollbackConfigurationRequest) Reset() {
 	*x = RollbackConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[24]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2451,7 @@ func (x *RollbackConfigurationRequest) String() string {
 func (*RollbackConfigurationRequest) ProtoMessage() {}
 
 func (x *RollbackConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[24]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2464,7 @@ func (x *RollbackConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*RollbackConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{24}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RollbackConfigurationRequest) GetParent() string {
@@ -2423,7 +2519,7 @@ type GetConfigurationRequest struct {
 
 func (x *GetConfigurationRequest) Reset() {
 	*x = GetConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[25]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2531,7 @@ func (x *GetConfigurationRequest) String() string {
 func (*GetConfigurationRequest) ProtoMessage() {}
 
 func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[25]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2544,7 @@ func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{25}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetConfigurationRequest) GetName() string {
@@ -2475,7 +2571,7 @@ type ListConfigurationsRequest struct {
 
 func (x *ListConfigurationsRequest) Reset() {
 	*x = ListConfigurationsRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[26]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2487,7 +2583,7 @@ func (x *ListConfigurationsRequest) String() string {
 func (*ListConfigurationsRequest) ProtoMessage() {}
 
 func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[26]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2500,7 +2596,7 @@ func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsRequest.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{26}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListConfigurationsRequest) GetParent() string {
@@ -2550,7 +2646,7 @@ type ListConfigurationsResponse struct {
 
 func (x *ListConfigurationsResponse) Reset() {
 	*x = ListConfigurationsResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2562,7 +2658,7 @@ func (x *ListConfigurationsResponse) String() string {
 func (*ListConfigurationsResponse) ProtoMessage() {}
 
 func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2575,7 +2671,7 @@ func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsResponse.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{27}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListConfigurationsResponse) GetConfigurations() []*Configuration {
@@ -2601,7 +2697,7 @@ type WatchConfigurationsResponse_Bookmark struct {
 
 func (x *WatchConfigurationsResponse_Bookmark) Reset() {
 	*x = WatchConfigurationsResponse_Bookmark{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[31]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2613,7 +2709,7 @@ func (x *WatchConfigurationsResponse_Bookmark) String() string {
 func (*WatchConfigurationsResponse_Bookmark) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Bookmark) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[31]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2734,7 @@ type WatchConfigurationsResponse_Heartbeat struct {
 
 func (x *WatchConfigurationsResponse_Heartbeat) Reset() {
 	*x = WatchConfigurationsResponse_Heartbeat{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[32]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2650,7 +2746,7 @@ func (x *WatchConfigurationsResponse_Heartbeat) String() string {
 func (*WatchConfigurationsResponse_Heartbeat) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[32]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2681,7 +2777,7 @@ type WatchConfigurationsResponse_Paused struct {
 
 func (x *WatchConfigurationsResponse_Paused) Reset() {
 	*x = WatchConfigurationsResponse_Paused{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[33]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2693,7 +2789,7 @@ func (x *WatchConfigurationsResponse_Paused) String() string {
 func (*WatchConfigurationsResponse_Paused) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Paused) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[33]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2739,7 +2835,7 @@ type WatchConfigurationsResponse_Resumed struct {
 
 func (x *WatchConfigurationsResponse_Resumed) Reset() {
 	*x = WatchConfigurationsResponse_Resumed{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[34]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2751,7 +2847,7 @@ func (x *WatchConfigurationsResponse_Resumed) String() string {
 func (*WatchConfigurationsResponse_Resumed) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[34]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2771,7 +2867,7 @@ var File_autosched_v1_configuration_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
-	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x19autosched/v1/metric.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb8\n" +
+	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x19autosched/v1/metric.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc5\n" +
 	"\n" +
 	"\rConfiguration\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x15\n" +
@@ -2811,7 +2907,7 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"SUPERSEDED\x10\x04\x12\f\n" +
 	"\bREJECTED\x10\x06\x12\r\n" +
 	"\tPUBLISHED\x10\a\x12\b\n" +
-	"\x04LOST\x10\b\"\x04\b\x02\x10\x02\"\x04\b\x05\x10\x05\"z\n" +
+	"\x04LOST\x10\b\"\x04\b\x02\x10\x02\"\x04\b\x05\x10\x05\"\x86\x01\n" +
 	"\x06Origin\x12\x16\n" +
 	"\x12ORIGIN_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aDEFAULT\x10\x01\x12\t\n" +
@@ -2821,7 +2917,9 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\tPROJECTED\x10\x05\x12\n" +
 	"\n" +
 	"\x06PINNED\x10\x06\x12\t\n" +
-	"\x05STUDY\x10\a\"\x8f\x01\n" +
+	"\x05STUDY\x10\a\x12\n" +
+	"\n" +
+	"\x06MANUAL\x10\b\"\x8f\x01\n" +
 	"\x06Review\x12\x1a\n" +
 	"\bapproved\x18\x01 \x01(\bR\bapproved\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x16\n" +
@@ -2944,6 +3042,19 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x04etag\x18\a \x01(\tB\x03\xe0A\x01R\x04etag\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\xf5\x02\n" +
+	"\x1bProposeConfigurationRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12^\n" +
+	"\n" +
+	"parameters\x18\x02 \x03(\v29.autosched.v1.ProposeConfigurationRequest.ParametersEntryB\x03\xe0A\x02R\n" +
+	"parameters\x12\x1b\n" +
+	"\x06reason\x18\x03 \x01(\tB\x03\xe0A\x02R\x06reason\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12\"\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
+	"\x04etag\x18\x06 \x01(\tB\x03\xe0A\x01R\x04etag\x1aU\n" +
+	"\x0fParametersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\x86\x01\n" +
 	"\x19UnpinConfigurationRequest\x12\x1b\n" +
 	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12\"\n" +
@@ -3020,13 +3131,14 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"\x89\x01\n" +
 	"\x1aListConfigurationsResponse\x12C\n" +
 	"\x0econfigurations\x18\x01 \x03(\v2\x1b.autosched.v1.ConfigurationR\x0econfigurations\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xcd\x10\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xeb\x11\n" +
 	"\x14ConfigurationService\x12\xb1\x01\n" +
 	"\x17GetCurrentConfiguration\x12,.autosched.v1.GetCurrentConfigurationRequest\x1a-.autosched.v1.GetCurrentConfigurationResponse\"9\x82\xd3\xe4\x93\x023\x121/v1/{name=schedulers/*}/configurations:getCurrent\x12\xa4\x01\n" +
 	"\x13WatchConfigurations\x12(.autosched.v1.WatchConfigurationsRequest\x1a).autosched.v1.WatchConfigurationsResponse\"6\x82\xd3\xe4\x93\x020\x12./v1/{parent=schedulers/*}/configurations:watch0\x01\x12\xba\x01\n" +
 	"\x18AcknowledgeConfiguration\x12-.autosched.v1.AcknowledgeConfigurationRequest\x1a..autosched.v1.AcknowledgeConfigurationResponse\"?\x82\xd3\xe4\x93\x029:\x01*\"4/v1/{name=schedulers/*/configurations/*}:acknowledge\x12\x9b\x01\n" +
 	"\x14ApproveConfiguration\x12).autosched.v1.ApproveConfigurationRequest\x1a\x1b.autosched.v1.Configuration\";\x82\xd3\xe4\x93\x025:\x01*\"0/v1/{name=schedulers/*/configurations/*}:approve\x12\x9e\x01\n" +
-	"\x15RollbackConfiguration\x12*.autosched.v1.RollbackConfigurationRequest\x1a\x1b.autosched.v1.Configuration\"<\x82\xd3\xe4\x93\x026:\x01*\"1/v1/{parent=schedulers/*}/configurations:rollback\x12\x8f\x01\n" +
+	"\x15RollbackConfiguration\x12*.autosched.v1.RollbackConfigurationRequest\x1a\x1b.autosched.v1.Configuration\"<\x82\xd3\xe4\x93\x026:\x01*\"1/v1/{parent=schedulers/*}/configurations:rollback\x12\x9b\x01\n" +
+	"\x14ProposeConfiguration\x12).autosched.v1.ProposeConfigurationRequest\x1a\x1b.autosched.v1.Configuration\";\x82\xd3\xe4\x93\x025:\x01*\"0/v1/{parent=schedulers/*}/configurations:propose\x12\x8f\x01\n" +
 	"\x10PinConfiguration\x12%.autosched.v1.PinConfigurationRequest\x1a\x1b.autosched.v1.Configuration\"7\x82\xd3\xe4\x93\x021:\x01*\",/v1/{parent=schedulers/*}/configurations:pin\x12\xa2\x01\n" +
 	"\x12UnpinConfiguration\x12'.autosched.v1.UnpinConfigurationRequest\x1a(.autosched.v1.UnpinConfigurationResponse\"9\x82\xd3\xe4\x93\x023:\x01*\"./v1/{parent=schedulers/*}/configurations:unpin\x12\x98\x01\n" +
 	"\x13RejectConfiguration\x12(.autosched.v1.RejectConfigurationRequest\x1a\x1b.autosched.v1.Configuration\":\x82\xd3\xe4\x93\x024:\x01*\"//v1/{name=schedulers/*/configurations/*}:reject\x12\x98\x01\n" +
@@ -3049,7 +3161,7 @@ func file_autosched_v1_configuration_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_configuration_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_autosched_v1_configuration_proto_goTypes = []any{
 	(Configuration_State)(0),                      // 0: autosched.v1.Configuration.State
 	(Configuration_Origin)(0),                     // 1: autosched.v1.Configuration.Origin
@@ -3068,110 +3180,116 @@ var file_autosched_v1_configuration_proto_goTypes = []any{
 	(*AcknowledgeConfigurationResponse)(nil),      // 14: autosched.v1.AcknowledgeConfigurationResponse
 	(*ApproveConfigurationRequest)(nil),           // 15: autosched.v1.ApproveConfigurationRequest
 	(*PinConfigurationRequest)(nil),               // 16: autosched.v1.PinConfigurationRequest
-	(*UnpinConfigurationRequest)(nil),             // 17: autosched.v1.UnpinConfigurationRequest
-	(*UnpinConfigurationResponse)(nil),            // 18: autosched.v1.UnpinConfigurationResponse
-	(*Pin)(nil),                                   // 19: autosched.v1.Pin
-	(*RejectConfigurationRequest)(nil),            // 20: autosched.v1.RejectConfigurationRequest
-	(*UnparkConfigurationRequest)(nil),            // 21: autosched.v1.UnparkConfigurationRequest
-	(*ListParkedConfigurationsRequest)(nil),       // 22: autosched.v1.ListParkedConfigurationsRequest
-	(*ListParkedConfigurationsResponse)(nil),      // 23: autosched.v1.ListParkedConfigurationsResponse
-	(*ParkedConfiguration)(nil),                   // 24: autosched.v1.ParkedConfiguration
-	(*ForgetInstanceRequest)(nil),                 // 25: autosched.v1.ForgetInstanceRequest
-	(*ForgetInstanceResponse)(nil),                // 26: autosched.v1.ForgetInstanceResponse
-	(*RollbackConfigurationRequest)(nil),          // 27: autosched.v1.RollbackConfigurationRequest
-	(*GetConfigurationRequest)(nil),               // 28: autosched.v1.GetConfigurationRequest
-	(*ListConfigurationsRequest)(nil),             // 29: autosched.v1.ListConfigurationsRequest
-	(*ListConfigurationsResponse)(nil),            // 30: autosched.v1.ListConfigurationsResponse
-	nil,                                           // 31: autosched.v1.Configuration.ParametersEntry
-	nil,                                           // 32: autosched.v1.TuningEvidence.DetailsEntry
-	nil,                                           // 33: autosched.v1.Acknowledgement.EffectiveParametersEntry
-	(*WatchConfigurationsResponse_Bookmark)(nil),  // 34: autosched.v1.WatchConfigurationsResponse.Bookmark
-	(*WatchConfigurationsResponse_Heartbeat)(nil), // 35: autosched.v1.WatchConfigurationsResponse.Heartbeat
-	(*WatchConfigurationsResponse_Paused)(nil),    // 36: autosched.v1.WatchConfigurationsResponse.Paused
-	(*WatchConfigurationsResponse_Resumed)(nil),   // 37: autosched.v1.WatchConfigurationsResponse.Resumed
-	nil,                           // 38: autosched.v1.PinConfigurationRequest.ParametersEntry
-	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
-	(*ReportedMetric)(nil),        // 40: autosched.v1.ReportedMetric
-	(*EnergyUse)(nil),             // 41: autosched.v1.EnergyUse
-	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
-	(*structpb.Value)(nil),        // 43: google.protobuf.Value
+	(*ProposeConfigurationRequest)(nil),           // 17: autosched.v1.ProposeConfigurationRequest
+	(*UnpinConfigurationRequest)(nil),             // 18: autosched.v1.UnpinConfigurationRequest
+	(*UnpinConfigurationResponse)(nil),            // 19: autosched.v1.UnpinConfigurationResponse
+	(*Pin)(nil),                                   // 20: autosched.v1.Pin
+	(*RejectConfigurationRequest)(nil),            // 21: autosched.v1.RejectConfigurationRequest
+	(*UnparkConfigurationRequest)(nil),            // 22: autosched.v1.UnparkConfigurationRequest
+	(*ListParkedConfigurationsRequest)(nil),       // 23: autosched.v1.ListParkedConfigurationsRequest
+	(*ListParkedConfigurationsResponse)(nil),      // 24: autosched.v1.ListParkedConfigurationsResponse
+	(*ParkedConfiguration)(nil),                   // 25: autosched.v1.ParkedConfiguration
+	(*ForgetInstanceRequest)(nil),                 // 26: autosched.v1.ForgetInstanceRequest
+	(*ForgetInstanceResponse)(nil),                // 27: autosched.v1.ForgetInstanceResponse
+	(*RollbackConfigurationRequest)(nil),          // 28: autosched.v1.RollbackConfigurationRequest
+	(*GetConfigurationRequest)(nil),               // 29: autosched.v1.GetConfigurationRequest
+	(*ListConfigurationsRequest)(nil),             // 30: autosched.v1.ListConfigurationsRequest
+	(*ListConfigurationsResponse)(nil),            // 31: autosched.v1.ListConfigurationsResponse
+	nil,                                           // 32: autosched.v1.Configuration.ParametersEntry
+	nil,                                           // 33: autosched.v1.TuningEvidence.DetailsEntry
+	nil,                                           // 34: autosched.v1.Acknowledgement.EffectiveParametersEntry
+	(*WatchConfigurationsResponse_Bookmark)(nil),  // 35: autosched.v1.WatchConfigurationsResponse.Bookmark
+	(*WatchConfigurationsResponse_Heartbeat)(nil), // 36: autosched.v1.WatchConfigurationsResponse.Heartbeat
+	(*WatchConfigurationsResponse_Paused)(nil),    // 37: autosched.v1.WatchConfigurationsResponse.Paused
+	(*WatchConfigurationsResponse_Resumed)(nil),   // 38: autosched.v1.WatchConfigurationsResponse.Resumed
+	nil,                           // 39: autosched.v1.PinConfigurationRequest.ParametersEntry
+	nil,                           // 40: autosched.v1.ProposeConfigurationRequest.ParametersEntry
+	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
+	(*ReportedMetric)(nil),        // 42: autosched.v1.ReportedMetric
+	(*EnergyUse)(nil),             // 43: autosched.v1.EnergyUse
+	(*durationpb.Duration)(nil),   // 44: google.protobuf.Duration
+	(*structpb.Value)(nil),        // 45: google.protobuf.Value
 }
 var file_autosched_v1_configuration_proto_depIdxs = []int32{
 	0,  // 0: autosched.v1.Configuration.state:type_name -> autosched.v1.Configuration.State
 	1,  // 1: autosched.v1.Configuration.origin:type_name -> autosched.v1.Configuration.Origin
-	31, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
-	39, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
-	39, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
+	32, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
+	41, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
+	41, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
 	7,  // 5: autosched.v1.Configuration.evidence:type_name -> autosched.v1.TuningEvidence
 	8,  // 6: autosched.v1.Configuration.acknowledgement:type_name -> autosched.v1.Acknowledgement
 	6,  // 7: autosched.v1.Configuration.incident:type_name -> autosched.v1.Incident
 	5,  // 8: autosched.v1.Configuration.epoch:type_name -> autosched.v1.Epoch
 	4,  // 9: autosched.v1.Configuration.review:type_name -> autosched.v1.Review
-	40, // 10: autosched.v1.Configuration.reported_metrics:type_name -> autosched.v1.ReportedMetric
-	39, // 11: autosched.v1.Review.create_time:type_name -> google.protobuf.Timestamp
-	39, // 12: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
-	39, // 13: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
-	39, // 14: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
-	32, // 15: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
-	41, // 16: autosched.v1.TuningEvidence.energy:type_name -> autosched.v1.EnergyUse
-	41, // 17: autosched.v1.TuningEvidence.incumbent_energy:type_name -> autosched.v1.EnergyUse
+	42, // 10: autosched.v1.Configuration.reported_metrics:type_name -> autosched.v1.ReportedMetric
+	41, // 11: autosched.v1.Review.create_time:type_name -> google.protobuf.Timestamp
+	41, // 12: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
+	41, // 13: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
+	41, // 14: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
+	33, // 15: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
+	43, // 16: autosched.v1.TuningEvidence.energy:type_name -> autosched.v1.EnergyUse
+	43, // 17: autosched.v1.TuningEvidence.incumbent_energy:type_name -> autosched.v1.EnergyUse
 	2,  // 18: autosched.v1.Acknowledgement.state:type_name -> autosched.v1.Acknowledgement.State
-	33, // 19: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
-	39, // 20: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
+	34, // 19: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
+	41, // 20: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
 	3,  // 21: autosched.v1.GetCurrentConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	42, // 22: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
-	42, // 23: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	44, // 22: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
+	44, // 23: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
 	3,  // 24: autosched.v1.WatchConfigurationsResponse.configuration:type_name -> autosched.v1.Configuration
-	34, // 25: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
-	35, // 26: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
-	36, // 27: autosched.v1.WatchConfigurationsResponse.paused:type_name -> autosched.v1.WatchConfigurationsResponse.Paused
-	37, // 28: autosched.v1.WatchConfigurationsResponse.resumed:type_name -> autosched.v1.WatchConfigurationsResponse.Resumed
+	35, // 25: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
+	36, // 26: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
+	37, // 27: autosched.v1.WatchConfigurationsResponse.paused:type_name -> autosched.v1.WatchConfigurationsResponse.Paused
+	38, // 28: autosched.v1.WatchConfigurationsResponse.resumed:type_name -> autosched.v1.WatchConfigurationsResponse.Resumed
 	8,  // 29: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
 	5,  // 30: autosched.v1.AcknowledgeConfigurationRequest.epoch:type_name -> autosched.v1.Epoch
 	3,  // 31: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	38, // 32: autosched.v1.PinConfigurationRequest.parameters:type_name -> autosched.v1.PinConfigurationRequest.ParametersEntry
-	39, // 33: autosched.v1.PinConfigurationRequest.expire_time:type_name -> google.protobuf.Timestamp
-	39, // 34: autosched.v1.Pin.create_time:type_name -> google.protobuf.Timestamp
-	39, // 35: autosched.v1.Pin.expire_time:type_name -> google.protobuf.Timestamp
-	24, // 36: autosched.v1.ListParkedConfigurationsResponse.parked_configurations:type_name -> autosched.v1.ParkedConfiguration
-	39, // 37: autosched.v1.ParkedConfiguration.create_time:type_name -> google.protobuf.Timestamp
-	39, // 38: autosched.v1.ParkedConfiguration.expire_time:type_name -> google.protobuf.Timestamp
-	3,  // 39: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
-	43, // 40: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
-	43, // 41: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	39, // 42: autosched.v1.WatchConfigurationsResponse.Paused.create_time:type_name -> google.protobuf.Timestamp
-	43, // 43: autosched.v1.PinConfigurationRequest.ParametersEntry.value:type_name -> google.protobuf.Value
-	9,  // 44: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
-	11, // 45: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
-	13, // 46: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
-	15, // 47: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
-	27, // 48: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
-	16, // 49: autosched.v1.ConfigurationService.PinConfiguration:input_type -> autosched.v1.PinConfigurationRequest
-	17, // 50: autosched.v1.ConfigurationService.UnpinConfiguration:input_type -> autosched.v1.UnpinConfigurationRequest
-	20, // 51: autosched.v1.ConfigurationService.RejectConfiguration:input_type -> autosched.v1.RejectConfigurationRequest
-	21, // 52: autosched.v1.ConfigurationService.UnparkConfiguration:input_type -> autosched.v1.UnparkConfigurationRequest
-	22, // 53: autosched.v1.ConfigurationService.ListParkedConfigurations:input_type -> autosched.v1.ListParkedConfigurationsRequest
-	25, // 54: autosched.v1.ConfigurationService.ForgetInstance:input_type -> autosched.v1.ForgetInstanceRequest
-	28, // 55: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
-	29, // 56: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
-	10, // 57: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
-	12, // 58: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
-	14, // 59: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
-	3,  // 60: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 61: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 62: autosched.v1.ConfigurationService.PinConfiguration:output_type -> autosched.v1.Configuration
-	18, // 63: autosched.v1.ConfigurationService.UnpinConfiguration:output_type -> autosched.v1.UnpinConfigurationResponse
-	3,  // 64: autosched.v1.ConfigurationService.RejectConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 65: autosched.v1.ConfigurationService.UnparkConfiguration:output_type -> autosched.v1.Configuration
-	23, // 66: autosched.v1.ConfigurationService.ListParkedConfigurations:output_type -> autosched.v1.ListParkedConfigurationsResponse
-	26, // 67: autosched.v1.ConfigurationService.ForgetInstance:output_type -> autosched.v1.ForgetInstanceResponse
-	3,  // 68: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
-	30, // 69: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
-	57, // [57:70] is the sub-list for method output_type
-	44, // [44:57] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	39, // 32: autosched.v1.PinConfigurationRequest.parameters:type_name -> autosched.v1.PinConfigurationRequest.ParametersEntry
+	41, // 33: autosched.v1.PinConfigurationRequest.expire_time:type_name -> google.protobuf.Timestamp
+	40, // 34: autosched.v1.ProposeConfigurationRequest.parameters:type_name -> autosched.v1.ProposeConfigurationRequest.ParametersEntry
+	41, // 35: autosched.v1.Pin.create_time:type_name -> google.protobuf.Timestamp
+	41, // 36: autosched.v1.Pin.expire_time:type_name -> google.protobuf.Timestamp
+	25, // 37: autosched.v1.ListParkedConfigurationsResponse.parked_configurations:type_name -> autosched.v1.ParkedConfiguration
+	41, // 38: autosched.v1.ParkedConfiguration.create_time:type_name -> google.protobuf.Timestamp
+	41, // 39: autosched.v1.ParkedConfiguration.expire_time:type_name -> google.protobuf.Timestamp
+	3,  // 40: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
+	45, // 41: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
+	45, // 42: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	41, // 43: autosched.v1.WatchConfigurationsResponse.Paused.create_time:type_name -> google.protobuf.Timestamp
+	45, // 44: autosched.v1.PinConfigurationRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	45, // 45: autosched.v1.ProposeConfigurationRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	9,  // 46: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
+	11, // 47: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
+	13, // 48: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
+	15, // 49: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
+	28, // 50: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
+	17, // 51: autosched.v1.ConfigurationService.ProposeConfiguration:input_type -> autosched.v1.ProposeConfigurationRequest
+	16, // 52: autosched.v1.ConfigurationService.PinConfiguration:input_type -> autosched.v1.PinConfigurationRequest
+	18, // 53: autosched.v1.ConfigurationService.UnpinConfiguration:input_type -> autosched.v1.UnpinConfigurationRequest
+	21, // 54: autosched.v1.ConfigurationService.RejectConfiguration:input_type -> autosched.v1.RejectConfigurationRequest
+	22, // 55: autosched.v1.ConfigurationService.UnparkConfiguration:input_type -> autosched.v1.UnparkConfigurationRequest
+	23, // 56: autosched.v1.ConfigurationService.ListParkedConfigurations:input_type -> autosched.v1.ListParkedConfigurationsRequest
+	26, // 57: autosched.v1.ConfigurationService.ForgetInstance:input_type -> autosched.v1.ForgetInstanceRequest
+	29, // 58: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
+	30, // 59: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
+	10, // 60: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
+	12, // 61: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
+	14, // 62: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
+	3,  // 63: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 64: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 65: autosched.v1.ConfigurationService.ProposeConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 66: autosched.v1.ConfigurationService.PinConfiguration:output_type -> autosched.v1.Configuration
+	19, // 67: autosched.v1.ConfigurationService.UnpinConfiguration:output_type -> autosched.v1.UnpinConfigurationResponse
+	3,  // 68: autosched.v1.ConfigurationService.RejectConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 69: autosched.v1.ConfigurationService.UnparkConfiguration:output_type -> autosched.v1.Configuration
+	24, // 70: autosched.v1.ConfigurationService.ListParkedConfigurations:output_type -> autosched.v1.ListParkedConfigurationsResponse
+	27, // 71: autosched.v1.ConfigurationService.ForgetInstance:output_type -> autosched.v1.ForgetInstanceResponse
+	3,  // 72: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
+	31, // 73: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
+	60, // [60:74] is the sub-list for method output_type
+	46, // [46:60] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_configuration_proto_init() }
@@ -3194,7 +3312,7 @@ func file_autosched_v1_configuration_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_configuration_proto_rawDesc), len(file_autosched_v1_configuration_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   36,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const (
 	ConfigurationService_AcknowledgeConfiguration_FullMethodName = "/autosched.v1.ConfigurationService/AcknowledgeConfiguration"
 	ConfigurationService_ApproveConfiguration_FullMethodName     = "/autosched.v1.ConfigurationService/ApproveConfiguration"
 	ConfigurationService_RollbackConfiguration_FullMethodName    = "/autosched.v1.ConfigurationService/RollbackConfiguration"
+	ConfigurationService_ProposeConfiguration_FullMethodName     = "/autosched.v1.ConfigurationService/ProposeConfiguration"
 	ConfigurationService_PinConfiguration_FullMethodName         = "/autosched.v1.ConfigurationService/PinConfiguration"
 	ConfigurationService_UnpinConfiguration_FullMethodName       = "/autosched.v1.ConfigurationService/UnpinConfiguration"
 	ConfigurationService_RejectConfiguration_FullMethodName      = "/autosched.v1.ConfigurationService/RejectConfiguration"
@@ -73,6 +74,10 @@ type ConfigurationServiceClient interface {
 	// nothing, nor does revision 0 while the offer came from a rollback. park, if it was not
 	// asked for before, still parks the values that were gone back from.
 	RollbackConfiguration(ctx context.Context, in *RollbackConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
+	// ProposeConfiguration proposes values of an operator's choice, as PROPOSED, in place of what was proposed before.
+	// Nothing is offered to the scheduler until they are approved. Parked values are FAILED_PRECONDITION, as are those that
+	// are on offer or proposed already.
+	ProposeConfiguration(ctx context.Context, in *ProposeConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
 	// PinConfiguration offers values to all instances at once, and keeps them on offer: until
 	// the pin ends tuning changes nothing by itself, as if it were frozen. It ends at
 	// expire_time, with UnpinConfiguration, and when another revision is offered: after an
@@ -161,6 +166,16 @@ func (c *configurationServiceClient) RollbackConfiguration(ctx context.Context, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Configuration)
 	err := c.cc.Invoke(ctx, ConfigurationService_RollbackConfiguration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *configurationServiceClient) ProposeConfiguration(ctx context.Context, in *ProposeConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Configuration)
+	err := c.cc.Invoke(ctx, ConfigurationService_ProposeConfiguration_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -287,6 +302,10 @@ type ConfigurationServiceServer interface {
 	// nothing, nor does revision 0 while the offer came from a rollback. park, if it was not
 	// asked for before, still parks the values that were gone back from.
 	RollbackConfiguration(context.Context, *RollbackConfigurationRequest) (*Configuration, error)
+	// ProposeConfiguration proposes values of an operator's choice, as PROPOSED, in place of what was proposed before.
+	// Nothing is offered to the scheduler until they are approved. Parked values are FAILED_PRECONDITION, as are those that
+	// are on offer or proposed already.
+	ProposeConfiguration(context.Context, *ProposeConfigurationRequest) (*Configuration, error)
 	// PinConfiguration offers values to all instances at once, and keeps them on offer: until
 	// the pin ends tuning changes nothing by itself, as if it were frozen. It ends at
 	// expire_time, with UnpinConfiguration, and when another revision is offered: after an
@@ -336,6 +355,9 @@ func (UnimplementedConfigurationServiceServer) ApproveConfiguration(context.Cont
 }
 func (UnimplementedConfigurationServiceServer) RollbackConfiguration(context.Context, *RollbackConfigurationRequest) (*Configuration, error) {
 	return nil, status.Error(codes.Unimplemented, "method RollbackConfiguration not implemented")
+}
+func (UnimplementedConfigurationServiceServer) ProposeConfiguration(context.Context, *ProposeConfigurationRequest) (*Configuration, error) {
+	return nil, status.Error(codes.Unimplemented, "method ProposeConfiguration not implemented")
 }
 func (UnimplementedConfigurationServiceServer) PinConfiguration(context.Context, *PinConfigurationRequest) (*Configuration, error) {
 	return nil, status.Error(codes.Unimplemented, "method PinConfiguration not implemented")
@@ -461,6 +483,24 @@ func _ConfigurationService_RollbackConfiguration_Handler(srv interface{}, ctx co
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ConfigurationServiceServer).RollbackConfiguration(ctx, req.(*RollbackConfigurationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConfigurationService_ProposeConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ProposeConfigurationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConfigurationServiceServer).ProposeConfiguration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConfigurationService_ProposeConfiguration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConfigurationServiceServer).ProposeConfiguration(ctx, req.(*ProposeConfigurationRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -631,6 +671,10 @@ var ConfigurationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RollbackConfiguration",
 			Handler:    _ConfigurationService_RollbackConfiguration_Handler,
+		},
+		{
+			MethodName: "ProposeConfiguration",
+			Handler:    _ConfigurationService_ProposeConfiguration_Handler,
 		},
 		{
 			MethodName: "PinConfiguration",

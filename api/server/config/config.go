@@ -41,6 +41,8 @@ type Controller interface {
 	Parked(id string) ([]rollout.Park, error)
 	Pin(ctx context.Context, call controller.Call, id string, pin rollout.Pin, check controller.Check,
 		config func(sp *space.Space, base space.Config) (space.Config, error)) (*rollout.Configuration, error)
+	ProposeValues(ctx context.Context, call controller.Call, id, reason string, check controller.Check,
+		config func(sp *space.Space, base space.Config) (space.Config, error)) (*rollout.Configuration, error)
 	Reject(ctx context.Context, call controller.Call, id string, e rollout.Reject,
 		check controller.Check) (*rollout.Configuration, error)
 	Rollback(ctx context.Context, call controller.Call, id string, r rollout.Rollback) (*rollout.Configuration, error)
@@ -361,6 +363,24 @@ func (s *Service) PinConfiguration(ctx context.Context, req *pb.PinConfiguration
 	return s.o.Stamp.Configured(s.o.Controller.Pin(ctx, rpc.CallOf(ctx, req), id, rollout.Pin{Reason: req.GetReason(),
 		Actor: rpc.Operator(ctx), Until: until},
 		s.o.Stamp.Same(req.GetEtag()), config))
+}
+
+// ProposeConfiguration proposes values.
+func (s *Service) ProposeConfiguration(ctx context.Context,
+	req *pb.ProposeConfigurationRequest) (*pb.Configuration, error) {
+	id, err := convert.ParseScheduler("parent", req.GetParent())
+	if err != nil {
+		return nil, err
+	}
+	var v convert.Violations
+	rpc.CheckReason(&v, req.GetReason())
+	if err := v.Err(); err != nil {
+		return nil, err
+	}
+	return s.o.Stamp.Configured(s.o.Controller.ProposeValues(ctx, rpc.CallOf(ctx, req), id, req.GetReason(),
+		s.o.Stamp.Same(req.GetEtag()), func(sp *space.Space, base space.Config) (space.Config, error) {
+			return convert.Choose(sp, base, req.GetParameters())
+		}))
 }
 
 // UnpinConfiguration ends a pin.

@@ -43,7 +43,7 @@ var origins = map[rollout.Origin]pb.Configuration_Origin{
 	rollout.FromDefault: pb.Configuration_DEFAULT, rollout.FromTuning: pb.Configuration_TUNED,
 	rollout.FromRestore: pb.Configuration_RESTORED, rollout.FromJudge: pb.Configuration_REVERTED,
 	rollout.FromSpace: pb.Configuration_PROJECTED, rollout.FromPin: pb.Configuration_PINNED,
-	rollout.FromStudy: pb.Configuration_STUDY,
+	rollout.FromStudy: pb.Configuration_STUDY, rollout.FromManual: pb.Configuration_MANUAL,
 }
 
 // ConfigurationToProto writes a configuration without epoch and etag.

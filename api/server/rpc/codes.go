@@ -274,8 +274,15 @@ func CallOf(ctx context.Context, req any) (call controller.Call) {
 	return call
 }
 
-// longestReason bounds the reason of a freeze, in characters.
+// longestReason bounds the reason of a freeze, a pin or a proposal, in characters.
 const longestReason = 1000
+
+// CheckReason adds to v whether a reason is missing or too long.
+func CheckReason(v *convert.Violations, reason string) {
+	if n := utf8.RuneCountInString(strings.TrimSpace(reason)); n == 0 || n > longestReason {
+		v.Add("reason", "it has %d characters: want 1 to %d", n, longestReason)
+	}
+}
 
 // Lasting checks why something is to last, and reads until when: the zero time for always.
 func Lasting(req interface {
@@ -283,9 +290,7 @@ func Lasting(req interface {
 	GetExpireTime() *timestamppb.Timestamp
 }) (until time.Time, err error) {
 	var v convert.Violations
-	if n := utf8.RuneCountInString(strings.TrimSpace(req.GetReason())); n == 0 || n > longestReason {
-		v.Add("reason", "it has %d characters: want 1 to %d", n, longestReason)
-	}
+	CheckReason(&v, req.GetReason())
 	if t := req.GetExpireTime(); t != nil {
 		if err := t.CheckValid(); err != nil {
 			v.Add("expire_time", "%v", err)

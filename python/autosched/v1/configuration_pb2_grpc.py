@@ -39,6 +39,11 @@ class ConfigurationServiceStub(object):
                 request_serializer=autosched_dot_v1_dot_configuration__pb2.RollbackConfigurationRequest.SerializeToString,
                 response_deserializer=autosched_dot_v1_dot_configuration__pb2.Configuration.FromString,
                 )
+        self.ProposeConfiguration = channel.unary_unary(
+                '/autosched.v1.ConfigurationService/ProposeConfiguration',
+                request_serializer=autosched_dot_v1_dot_configuration__pb2.ProposeConfigurationRequest.SerializeToString,
+                response_deserializer=autosched_dot_v1_dot_configuration__pb2.Configuration.FromString,
+                )
         self.PinConfiguration = channel.unary_unary(
                 '/autosched.v1.ConfigurationService/PinConfiguration',
                 request_serializer=autosched_dot_v1_dot_configuration__pb2.PinConfigurationRequest.SerializeToString,
@@ -109,6 +114,12 @@ class ConfigurationServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RollbackConfiguration(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ProposeConfiguration(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -188,6 +199,11 @@ def add_ConfigurationServiceServicer_to_server(servicer, server):
             'RollbackConfiguration': grpc.unary_unary_rpc_method_handler(
                     servicer.RollbackConfiguration,
                     request_deserializer=autosched_dot_v1_dot_configuration__pb2.RollbackConfigurationRequest.FromString,
+                    response_serializer=autosched_dot_v1_dot_configuration__pb2.Configuration.SerializeToString,
+            ),
+            'ProposeConfiguration': grpc.unary_unary_rpc_method_handler(
+                    servicer.ProposeConfiguration,
+                    request_deserializer=autosched_dot_v1_dot_configuration__pb2.ProposeConfigurationRequest.FromString,
                     response_serializer=autosched_dot_v1_dot_configuration__pb2.Configuration.SerializeToString,
             ),
             'PinConfiguration': grpc.unary_unary_rpc_method_handler(
@@ -321,6 +337,23 @@ class ConfigurationService(object):
             metadata=None):
         return grpc.experimental.unary_unary(request, target, '/autosched.v1.ConfigurationService/RollbackConfiguration',
             autosched_dot_v1_dot_configuration__pb2.RollbackConfigurationRequest.SerializeToString,
+            autosched_dot_v1_dot_configuration__pb2.Configuration.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ProposeConfiguration(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/autosched.v1.ConfigurationService/ProposeConfiguration',
+            autosched_dot_v1_dot_configuration__pb2.ProposeConfigurationRequest.SerializeToString,
             autosched_dot_v1_dot_configuration__pb2.Configuration.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

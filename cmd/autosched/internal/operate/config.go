@@ -38,7 +38,7 @@ proposal, or roll back. SCHEDULER is the name a scheduler is registered under;
 	cmd.AddCommand(newConfigGetCmd(&f), newConfigListCmd(&f), newConfigWatchCmd(&f), newConfigApproveCmd(&f),
 		newConfigRejectCmd(&f), newConfigRollbackCmd(&f), newConfigAckCmd(&f), newConfigParkedCmd(&f),
 		newConfigUnparkCmd(&f), newConfigForgetCmd(&f), newConfigExplainCmd(&f),
-		newConfigPinCmd(&f), newConfigUnpinCmd(&f), newConfigRenderCmd(&f))
+		newConfigProposeCmd(&f), newConfigPinCmd(&f), newConfigUnpinCmd(&f), newConfigRenderCmd(&f))
 	return cmd
 }
 

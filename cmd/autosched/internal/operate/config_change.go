@@ -320,6 +320,39 @@ instances. One that acknowledges something is known again.`,
 	return cmd
 }
 
+func newConfigProposeCmd(f *cli.ClientFlags) *cobra.Command {
+	var sets []string
+	cmd := &cobra.Command{
+		Use:   "propose SCHEDULER --set NAME=VALUE --reason WHY",
+		Short: "Propose values of your choice, for an operator to approve",
+		Long: `Proposes values, as a new revision that takes the place of an earlier proposal. Values that
+are not named are the ones in force. Nothing is offered before 'autosched scheduler config
+approve'; 'autosched scheduler what-if' simulates the same values.`,
+		Example:           "  autosched scheduler config propose tiresias --set queues=4 --reason 'end of the quarter'",
+		ValidArgsFunction: cli.CompleteSchedulers(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.Reason == "" || len(sets) == 0 {
+				return cli.Usage(errors.New("--set and --reason are required: name values, and say why"))
+			}
+			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				values, err := parseSets(ctx, c, name, sets)
+				if err != nil {
+					return err
+				}
+				got, err := c.Configurations.ProposeConfiguration(ctx, &pb.ProposeConfigurationRequest{Parent: name,
+					Parameters: values, Reason: f.Reason, Etag: f.Etag, ValidateOnly: f.ValidateOnly})
+				return f.Outcome(cmd, got, err, "the values are valid",
+					fmt.Sprintf("revision %d of %s is proposed", got.GetRevision(), cli.ShortName(name)))
+			})
+		},
+	}
+	addSets(cmd, &sets)
+	f.AddValidateOnly(cmd)
+	f.AddEtag(cmd)
+	cmd.Flags().StringVar(&f.Reason, "reason", "", "")
+	return cmd
+}
+
 func newConfigPinCmd(f *cli.ClientFlags) *cobra.Command {
 	var sets []string
 	var until string
