@@ -1,0 +1,95 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/lab/paper"
+)
+
+func newPaperCmd() *cobra.Command {
+	var r paper.Run
+	var figure, only, page string
+	var core, render, estimate bool
+	cmd := &cobra.Command{
+		Use:   "paper",
+		Short: "Measure the figures and tables of the AutoSched paper, and write the page that compares them",
+		Long: `Measures the units that the files of results lack, and appends each to its file once it
+is measured, so that a run that was ended resumes. With --render it writes the page of
+what the files have, and its plots; with no other flag it measures everything first.
+
+Units on synthetic traces need no file. Those on Philly and PAI need traces in the folder
+--data: philly/jobs.csv.gz and pai2023/pods.csv.gz. Units whose trace is not there are
+named and left out. What 'autosched trace fetch philly' writes can take Philly's place under
+that name; it has more jobs, and gives other numbers.`,
+		Example: `  autosched-lab paper --core --estimate
+  autosched-lab paper --figure 9 --jobs 2
+  autosched-lab paper --render`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			notes := cmd.ErrOrStderr()
+			r.Show = func(format string, values ...any) { fmt.Fprintf(notes, format+"\n", values...) }
+			if r.Jobs < 0 {
+				return cli.Usage(fmt.Errorf("--jobs: %d is negative", r.Jobs))
+			}
+			if render {
+				return paper.Write(r.Results, page)
+			}
+			units, err := paper.Units(figure, core)
+			if err != nil {
+				return cli.Usage(fmt.Errorf("--figure: %w", err))
+			}
+			if only != "" {
+				selected, err := regexp.Compile(only)
+				if err != nil {
+					return cli.Usage(fmt.Errorf("--only: %w", err))
+				}
+				units = slices.DeleteFunc(units, func(u paper.Unit) bool { return !selected.MatchString(u.ID()) })
+				if len(units) == 0 {
+					return cli.Usage(errors.New("--only selects no unit: units are named experiment/name"))
+				}
+			}
+			left, err := r.Left(units)
+			if err != nil {
+				return err
+			}
+			seconds := 0.
+			for _, u := range left {
+				seconds += u.Seconds
+			}
+			fmt.Fprintf(notes, "%d of %d units are left, about %v of processor time, %d at a time\n", len(left), len(units),
+				time.Duration(seconds*float64(time.Second)).Round(time.Second), cmp.Or(r.Jobs, 1))
+			if estimate {
+				return nil
+			}
+			missing, err := r.Measure(cmd.Context(), left)
+			for _, u := range missing {
+				fmt.Fprintf(notes, "not measured, the trace is not in %s: %s\n", r.Traces, u)
+			}
+			if err != nil {
+				return err
+			}
+			return paper.Write(r.Results, page)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&figure, "figure", "", "only this figure or table, such as 9 or table-3")
+	fl.BoolVar(&core, "core", false, "only the core set: two hours on two processors")
+	fl.StringVar(&only, "only", "", "regular expression of units, named experiment/name")
+	fl.BoolVar(&estimate, "estimate", false, "say how long it takes, and measure nothing")
+	fl.BoolVar(&render, "render", false, "measure nothing, write the page of what the files of results have")
+	fl.IntVar(&r.Jobs, "jobs", 1, "units measured at a time; results do not depend on it")
+	fl.StringVarP(&r.Results, "out", "o", "lab/paper/results", "folder of the files of results")
+	fl.StringVar(&page, "page", "docs/paper.md", "page to write; its plots go into a folder of its name beside it")
+	fl.StringVar(&r.Traces, "data", "../shared/traces", "folder that holds the recorded traces")
+	fl.StringVar(&r.Commit, "build", "", "name of the code measured, such as a commit")
+	_ = cmd.RegisterFlagCompletionFunc("figure", cli.ListOf(paper.FigureIDs()...))
+	return cmd
+}

@@ -1,0 +1,211 @@
+// Package paper measures the figures and tables of the AutoSched paper (Gao et al., ICS 2024) on public and synthetic
+// traces, keeps the results as files, and writes a page that compares them with the paper's numbers.
+package paper
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/internal/cells"
+	"github.com/autosched/autosched/internal/cputime"
+	"github.com/autosched/autosched/simulator"
+)
+
+// Unit is a measurement whose result is kept.
+type Unit struct {
+	// Experiment names the file of results, Name the unit in it.
+	Experiment, Name string
+	// Core units are the ones of the core set; a lower Rank is measured first.
+	Core bool
+	Rank int
+	// Seconds of processor time that it is expected to take.
+	Seconds float64
+	// Data names the file of a trace that it needs, relative to the folder of traces; empty if it needs none.
+	Data    string
+	Seed    uint64
+	measure func(ctx context.Context, d *Data) (values any, times map[string]float64, err error)
+}
+
+// Result is the outcome of a unit, a line of a file of results.
+type Result struct {
+	Unit string `json:"unit"`
+	// Command measures the unit again, Commit names the code measured, Simulator is its version.
+	Command   string          `json:"command"`
+	Commit    string          `json:"commit"`
+	Simulator string          `json:"simulator"`
+	Seed      uint64          `json:"seed"`
+	Values    json.RawMessage `json:"values"`
+	// Times are ratios of times of one run, kept where units run one at a time. They depend on the machine, the values do not.
+	Times map[string]float64 `json:"times,omitempty"`
+
+	took time.Duration // of processor time
+}
+
+// Run measures units and keeps their results.
+type Run struct {
+	// Results is the folder of the files of results, Traces that of recorded traces.
+	Results, Traces string
+	// Commit names the code measured.
+	Commit string
+	// Jobs is the number of units measured at a time, 0 for one per processor.
+	Jobs int
+	// Show gets the progress, a line per unit.
+	Show func(format string, values ...any)
+}
+
+// Units selects units: those of a figure, all if it is empty, and of the core set if asked for it.
+func Units(figure string, core bool) ([]Unit, error) {
+	var names []string
+	if figure != "" {
+		f := findFigure(figure)
+		if f == nil {
+			return nil, fmt.Errorf("there is no figure %q; there are %v", figure, FigureIDs())
+		}
+		if f.Missing != "" {
+			return nil, fmt.Errorf("figure %s is not built: %s", figure, f.Missing)
+		}
+		names = f.Experiments
+	}
+	var out []Unit
+	for _, u := range allUnits() {
+		if (figure == "" || slices.Contains(names, u.Experiment)) && (u.Core || !core) {
+			out = append(out, u)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Unit) int { return a.Rank - b.Rank })
+	return out, nil
+}
+
+func allUnits() []Unit {
+	return slices.Concat(methodUnits(), windowUnits(), rejectionUnits(), aggregatorUnits(), predictorUnits(),
+		arrivalUnits())
+}
+
+func (r *Run) path(experiment string) string { return filepath.Join(r.Results, experiment+".jsonl") }
+
+// Read returns the results of all units by experiment and name.
+func Read(folder string) (map[string]*Result, error) {
+	out := map[string]*Result{}
+	paths, err := filepath.Glob(filepath.Join(folder, "*.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		file := resultFile(path)
+		known, bad, err := file.Read()
+		if err != nil {
+			return nil, err
+		}
+		if bad > 0 {
+			return nil, fmt.Errorf("%s: %d lines are no results", path, bad)
+		}
+		for name, x := range known {
+			out[name] = x
+		}
+	}
+	return out, nil
+}
+
+func resultFile(path string) *cells.File[string, Result] {
+	return &cells.File[string, Result]{Path: path, Key: func(r *Result) string { return r.Unit }}
+}
+
+// ID is the experiment and the name.
+func (u *Unit) ID() string { return u.Experiment + "/" + u.Name }
+
+// Left are the units without a result of this version of the simulator.
+func (r *Run) Left(units []Unit) (out []Unit, err error) {
+	known, err := Read(r.Results)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range units {
+		if x := known[u.ID()]; x == nil || x.Simulator != simulator.Version {
+			out = append(out, u)
+		}
+	}
+	return out, nil
+}
+
+// Measure measures units that are not measured yet and appends each to its file of results once it is measured. Units
+// whose trace is not at hand are left out; it returns their names.
+func (r *Run) Measure(ctx context.Context, units []Unit) (missing []string, err error) {
+	if err := os.MkdirAll(r.Results, 0o777); err != nil {
+		return nil, err
+	}
+	data := &Data{Folder: r.Traces}
+	units = slices.DeleteFunc(slices.Clone(units), func(u Unit) bool {
+		gone := u.Data != "" && data.path(u.Data) == ""
+		if gone {
+			missing = append(missing, u.ID())
+		}
+		return gone
+	})
+	files := map[string]*cells.File[string, Result]{}
+	grid := cells.Grid[string, Result]{Jobs: r.Jobs, Known: map[string]*Result{}}
+	for i := range units {
+		u := &units[i]
+		grid.Keys = append(grid.Keys, u.ID())
+		if files[u.Experiment] == nil {
+			files[u.Experiment] = resultFile(r.path(u.Experiment))
+		}
+	}
+	grid.Cost = func(i int) cells.Cost {
+		// In order of rank: cells of a grid are computed in order of their cost.
+		return cells.Cost{Units: float64(1+units[i].Rank)*1e4 + units[i].Seconds, Kinds: []string{units[i].Experiment}}
+	}
+	grid.Compute = func(ctx context.Context, i int, _ func(float64)) (*Result, error) {
+		x, err := units[i].Measure(ctx, data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", units[i].ID(), err)
+		}
+		x.Commit = r.Commit
+		if r.Jobs != 1 {
+			x.Times = nil // of several units
+		}
+		return x, nil
+	}
+	done := 0
+	grid.Keep = func(i int, x *Result) error {
+		done++
+		if r.Show != nil {
+			r.Show("%d of %d  %s  CPU %v", done, len(units), x.Unit, x.took)
+		}
+		return files[units[i].Experiment].Append(x)
+	}
+	_, err = grid.Run(ctx)
+	return missing, err
+}
+
+// Measure measures a unit.
+func (u *Unit) Measure(ctx context.Context, d *Data) (*Result, error) {
+	began := cputime.Process()
+	values, times, err := u.measure(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(values)
+	if err != nil {
+		return nil, err
+	}
+	return &Result{Unit: u.ID(), Command: "autosched-lab paper --only '^" + u.ID() + "$'", Simulator: simulator.Version,
+		Seed: u.Seed, Values: text, Times: times, took: (cputime.Process() - began).Round(100 * time.Millisecond)}, nil
+}
+
+// values reads the values of a result; an absent one is false.
+func values[T any](all map[string]*Result, id string) (out T, ok bool, err error) {
+	x := all[id]
+	if x == nil {
+		return out, false, nil
+	}
+	if err := json.Unmarshal(x.Values, &out); err != nil {
+		return out, false, errors.Join(fmt.Errorf("result %s", id), err)
+	}
+	return out, true, nil
+}
