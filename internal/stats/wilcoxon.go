@@ -1,6 +1,10 @@
 package stats
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // Wilcoxon returns the two-sided p-value of the signed-rank test of paired differences: exact,
 // with ranks shared by ties, and without differences of zero. It is 1 where none is left.
@@ -37,4 +41,20 @@ func Wilcoxon(differences []float64) float64 {
 		p += ways[s]
 	}
 	return min(1, 2*p)
+}
+
+// Holm adjusts p-values for their number by Holm's step-down method.
+func Holm(p []float64) []float64 {
+	order := make([]int, len(p))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
+	out := make([]float64, len(p))
+	most := 0.
+	for k, i := range order {
+		most = max(most, min(1, float64(len(p)-k)*p[i]))
+		out[i] = most
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -22,5 +23,11 @@ func TestWilcoxon(t *testing.T) {
 		if got := Wilcoxon(x.d); math.Abs(got-x.want) > 1e-9 {
 			t.Errorf("%v: %g, want %g", x.d, got, x.want)
 		}
+	}
+}
+
+func TestHolm(t *testing.T) {
+	if got := Holm([]float64{.01, .04, .03, .5}); !slices.Equal(got, []float64{.04, .09, .09, .5}) {
+		t.Error(got)
 	}
 }

@@ -127,7 +127,7 @@ type RejectionStudy struct {
 // Evaluator's processor time, trials and reference of the comparison.
 const (
 	evaluatorTakes                                      = 5 * time.Second
-	rejectionTrials, rejectionReference, rejectionSeeds = 80, 300, 5
+	rejectionTrials, rejectionReference, rejectionSeeds = 50, 120, 5
 )
 
 func rejectionUnits() (out []Unit) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/lab/inject"
 	"github.com/autosched/autosched/lab/score"
@@ -207,7 +207,7 @@ func (o *benchRecommendOptions) run(ctx context.Context, notes io.Writer) (*reco
 		}
 		out.Rows = append(out.Rows, row)
 	}
-	ps = holm(ps)
+	ps = stats.Holm(ps)
 	for i := range out.Rows {
 		row := &out.Rows[i]
 		row.Holm, ps = ps[0], ps[1:]
@@ -334,20 +334,4 @@ func printRecommendBench(w io.Writer, r *recommendBench) error {
 			found("crash_loop"), d.Wrong, d.Hurt, d.Longer)
 	}
 	return t.Flush()
-}
-
-// holm adjusts p-values for their number by Holm's step-down method.
-func holm(p []float64) []float64 {
-	order := make([]int, len(p))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
-	out := make([]float64, len(p))
-	most := 0.
-	for k, i := range order {
-		most = max(most, min(1, float64(len(p)-k)*p[i]))
-		out[i] = most
-	}
-	return out
 }

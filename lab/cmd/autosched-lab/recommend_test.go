@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,11 +79,5 @@ func TestWaste(t *testing.T) {
 	}
 	if _, err := wasting(jobs, 0, time.Hour, 32, 1.5, 1); err == nil {
 		t.Error("more waste than GPU-hours is accepted")
-	}
-}
-
-func TestHolm(t *testing.T) {
-	if got := holm([]float64{.01, .04, .03, .5}); !slices.Equal(got, []float64{.04, .09, .09, .5}) {
-		t.Error(got)
 	}
 }

@@ -1,0 +1,238 @@
+package paper
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/autosched/autosched/internal/chart"
+	"github.com/autosched/autosched/internal/stats"
+)
+
+// feature of a history that a rule may ask for.
+type feature struct {
+	name string
+	of   func(*Features) float64
+}
+
+var featureList = []feature{
+	{"load", func(f *Features) float64 { return f.Load }},
+	{"burst", func(f *Features) float64 { return f.Burst }},
+	{"tail", func(f *Features) float64 { return f.Tail }},
+	{"drift", func(f *Features) float64 { return f.Drift }},
+	{"wide", func(f *Features) float64 { return f.Wide }},
+	{"waiting", func(f *Features) float64 { return f.Waiting }},
+	{"knobs", func(f *Features) float64 { return float64(f.Knobs) }},
+}
+
+// place is a window with a scheduler on the map.
+type place struct {
+	x         *window
+	scheduler string
+	Features
+	// Gains over the default, logarithms: of the daily rule's pick, of hourly tuning, of the best in hindsight.
+	once, hourly, hindsight float64
+	lo, hi                  float64 // of once
+}
+
+// worth is the gain from which on a change pays.
+const worth = .02
+
+func (p *page) places() (out []place) {
+	for i := range windows {
+		x := &windows[i]
+		for _, s := range schedulerNames {
+			base, daily := p.cell(x.name, s, "default"), p.cell(x.name, s, "daily")
+			f := read[Features](&p.results, "windows/"+x.name+"/"+s)
+			if len(base) == 0 || len(daily) == 0 || f == nil {
+				continue
+			}
+			at := place{x: x, scheduler: s, Features: *f, once: math.Log(base.over(daily)),
+				hourly:    math.Log(base.over(p.cell(x.name, s, "published"))),
+				hindsight: math.Log(base.over(p.cell(x.name, s, "fixed-oracle")))}
+			at.lo, at.hi = base.span(daily)
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+func (p *page) payMap() {
+	all := p.places()
+	if len(all) == 0 {
+		return
+	}
+	p.printf(`
+## When tuning pays
+
+Average JCT of the default over that of the daily rule's pick, held ("once", with a 95 %% interval), of the published tuner
+every hour ("hourly"), and of the best of %d configurations in hindsight. The history before the window, up to %d days of
+it, has a load, a variance over mean of hourly submissions ("burst"), a share of GPU-time in the heaviest hundredth of the
+jobs ("tail"), a Kolmogorov-Smirnov distance between the durations of its halves ("drift"), a share of GPU-time in jobs of
+more than a node ("wide"), and a share of the JCT that jobs wait when it is simulated under the default ("waiting").
+`, hindsightBudget, featureDays)
+	p.table(2, "window", "scheduler", "once", "95 %", "hourly", "hindsight", "load", "burst", "tail", "drift", "wide",
+		"waiting", "knobs")
+	for i := range all {
+		x := &all[i]
+		p.row(x.x.name, x.scheduler, number("%.3f", math.Exp(x.once)), span(x.lo, x.hi), number("%.3f", math.Exp(x.hourly)),
+			number("%.3f", math.Exp(x.hindsight)), number("%.2f", x.Load), number("%.0f", x.Burst), number("%.2f", x.Tail),
+			number("%.2f", x.Drift), number("%.2f", x.Wide), number("%.2f", x.Waiting), fmt.Sprint(x.Knobs))
+	}
+	p.plots["map.svg"] = mapPlot(all)
+	p.printf("\n![Gain of tuning once, over features of the history](paper/map.svg)\n")
+	p.table(1, "Spearman's correlation with", "once", "hourly", "hindsight")
+	for _, f := range featureList {
+		v, gains := make([]float64, len(all)), [3][]float64{}
+		for i := range all {
+			v[i] = f.of(&all[i].Features)
+			for k, g := range []float64{all[i].once, all[i].hourly, all[i].hindsight} {
+				gains[k] = append(gains[k], g)
+			}
+		}
+		p.row(f.name, correlation(v, gains[0]), correlation(v, gains[1]), correlation(v, gains[2]))
+	}
+	p.rule(all)
+}
+
+// correlation is Spearman's of the pairs whose second value is known.
+func correlation(a, b []float64) string {
+	var x, y []float64
+	for i := range a {
+		if !math.IsNaN(b[i]) {
+			x, y = append(x, a[i]), append(y, b[i])
+		}
+	}
+	if len(x) < 3 {
+		return ""
+	}
+	return number("%.2f", stats.Spearman(x, y))
+}
+
+// threshold is a rule: tuning pays where a feature is above (or below) a value.
+type threshold struct {
+	feature feature
+	above   bool
+	value   float64
+}
+
+func (t *threshold) says(f *Features) bool { return t.feature.of(f) > t.value == t.above }
+
+// learn returns the threshold that is right most often, the first of equals.
+func learn(all []place) (best threshold) {
+	most := -1
+	for _, f := range featureList {
+		values := make([]float64, len(all))
+		for i := range all {
+			values[i] = f.of(&all[i].Features)
+		}
+		slices.Sort(values)
+		values = slices.Compact(values)
+		for i := range len(values) - 1 {
+			for _, above := range []bool{true, false} {
+				t := threshold{f, above, (values[i] + values[i+1]) / 2}
+				right := 0
+				for k := range all {
+					if t.says(&all[k].Features) == (all[k].once >= worth) {
+						right++
+					}
+				}
+				if right > most {
+					most, best = right, t
+				}
+			}
+		}
+	}
+	return best
+}
+
+func (t *threshold) String() string {
+	sign := "above"
+	if !t.above {
+		sign = "at most"
+	}
+	return fmt.Sprintf("%s %s %.3g", t.feature.name, sign, t.value)
+}
+
+// rule writes the rule learnt on all traces but one, for each, and its success on that one.
+func (p *page) rule(all []place) {
+	var sets []string
+	for i := range all {
+		if !slices.Contains(sets, all[i].x.set) {
+			sets = append(sets, all[i].x.set)
+		}
+	}
+	if len(sets) < 3 {
+		return
+	}
+	p.printf("\nA rule for one's own history: change once where a feature is on one side of a threshold. It is learnt on the "+
+		"windows of all\ntraces but one, by how often it says rightly whether the daily rule's pick gains %.0f %%, and tested on "+
+		"the one left out. The\nbase rate is the share that the more frequent answer of the others has there.\n", 100*worth)
+	p.table(2, "left out", "rule learnt on the others", "windows", "right, %", "base rate, %")
+	right, base, n := 0, 0, 0
+	for _, set := range sets {
+		var train, test []place
+		for i := range all {
+			if all[i].x.set == set {
+				test = append(test, all[i])
+			} else {
+				train = append(train, all[i])
+			}
+		}
+		t := learn(train)
+		paid := 0
+		for i := range train {
+			if train[i].once >= worth {
+				paid++
+			}
+		}
+		usual := 2*paid >= len(train)
+		r, b := 0, 0
+		for i := range test {
+			pays := test[i].once >= worth
+			if t.says(&test[i].Features) == pays {
+				r++
+			}
+			if usual == pays {
+				b++
+			}
+		}
+		p.row(set, t.String(), fmt.Sprint(len(test)), percent(float64(r)/float64(len(test))),
+			percent(float64(b)/float64(len(test))))
+		right, base, n = right+r, base+b, n+len(test)
+	}
+	t := learn(all)
+	p.row("none", t.String(), fmt.Sprint(n), percent(float64(right)/float64(n)), percent(float64(base)/float64(n)))
+	verdict := "The rule is better than the base rate."
+	if right <= base {
+		verdict = "The rule is not better than the base rate: on these traces no single feature tells."
+	}
+	p.printf("\nThe last row has the rule of all traces and the sums of the tests. %s The daily rule itself, which replays\nthe "+
+		"history, is the better test: `autosched evaluate`.\n", verdict)
+}
+
+func mapPlot(all []place) *chart.Picture {
+	picture := &chart.Picture{Label: "Gain of tuning once, over features of the history"}
+	for _, names := range [][]string{{"waiting", "load", "wide"}, {"burst", "tail", "drift"}} {
+		row := chart.Row{Height: 260}
+		for _, name := range names {
+			f := featureList[slices.IndexFunc(featureList, func(f feature) bool { return f.name == name })]
+			c := &chart.Chart{Title: name, X: chart.Axis{Name: name + " of the history", Log: name == "burst"},
+				Y: chart.Axis{Name: "gain of tuning once, %", Include: []float64{0}}}
+			c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Color: chart.Soft},
+				Points: []chart.Point{{X: math.Inf(-1), Y: 0}, {X: math.Inf(1), Y: 0}}})
+			for k, s := range schedulerNames {
+				dots := &chart.Dots{Mark: chart.Mark{Name: s, Color: chart.Series(k)}, Radius: 3.5}
+				for i := range all {
+					if all[i].scheduler == s {
+						dots.Points = append(dots.Points, chart.Point{X: f.of(&all[i].Features), Y: 100 * (1 - math.Exp(-all[i].once))})
+					}
+				}
+				c.Layers = append(c.Layers, dots)
+			}
+			row.Charts = append(row.Charts, c)
+		}
+		picture.Rows = append(picture.Rows, row)
+	}
+	return picture
+}
