@@ -64,7 +64,8 @@ func hasAnchor(text, anchor string) bool {
 	return false
 }
 
-// MaxPages and MaxWords are the numbers of pages in docs and of their words, without docs/reference and docs/notes.
+// MaxPages and MaxWords are the numbers of pages in docs and of their words, without docs/reference, docs/notes and
+// the page of results, which is generated.
 const (
 	MaxPages = 24
 	MaxWords = 42000
@@ -80,19 +81,22 @@ func (c *checker) index(repo fs.FS) error {
 	if err != nil {
 		return fmt.Errorf("arch: %w", err)
 	}
-	words := 0
+	words, n := 0, 0
 	for _, p := range pages {
 		page, err := fs.ReadFile(repo, p)
 		if err != nil {
 			return fmt.Errorf("arch: %w", err)
 		}
-		words += len(bytes.Fields(page))
+		if p != "docs/paper.md" {
+			n++
+			words += len(bytes.Fields(page))
+		}
 		if name := path.Base(p); name != "README.md" && !strings.Contains(string(text), "]("+name+")") {
 			c.add("docs/README.md", "does not list %s", name)
 		}
 	}
-	if len(pages) > MaxPages || words > MaxWords {
-		c.add("docs", "has %d pages of %d words, at most %d of %d", len(pages), words, MaxPages, MaxWords)
+	if n > MaxPages || words > MaxWords {
+		c.add("docs", "has %d pages of %d words, at most %d of %d", n, words, MaxPages, MaxWords)
 	}
 	return nil
 }

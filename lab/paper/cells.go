@@ -8,7 +8,7 @@ import (
 	"github.com/autosched/autosched/internal/stats"
 )
 
-// results are those of the files, with what failed while they were read.
+// results are the ones of the files, with the first error in reading them.
 type results struct {
 	all map[string]*Result
 	err error

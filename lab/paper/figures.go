@@ -1,105 +1,96 @@
 package paper
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/autosched/autosched/internal/stats"
 )
 
-// Figure is a figure or table of the paper with what is measured for it.
+// Figure is a figure or table of the paper with its counterpart here.
 type Figure struct {
 	// ID is the paper's number, such as 9 or table-3; Title names the figure.
 	ID, Title string
-	// Claim is the paper's number.
-	Claim string
+	// Claim is the paper's number, Low and High its range.
+	Claim     string
+	Low, High float64
 	// Experiments are the files of results that it is drawn from.
 	Experiments []string
 	// Missing is why it is not built; empty if it is.
 	Missing string
-	// here is the number measured, and whether it is like the paper's, in words.
-	here func(*page) (number, same string)
+	// Why is the reason of a difference from the paper, as far as an experiment shows it.
+	Why string
+	// here are the numbers measured, by window.
+	here func(*page) []measured
 	// detail writes a section.
 	detail func(*page)
 }
 
+// measured is a number of a window.
+type measured struct {
+	window string
+	value  float64
+}
+
 // Figures are in the order of the page.
 var Figures = []Figure{
-	{ID: "4b", Title: "JCT of Fixed, tuned on a week before, over that of hourly tuning by SelfTune",
-		Claim: "up to 3.8", Experiments: []string{"methods"}, here: func(p *page) (string, string) {
-			return p.range2("fixed-history", "selftune"), "no: fixed configurations are as often ahead"
-		}},
-	{ID: "4c", Title: "JCT of SelfTune over that of tuning on the true next hour", Claim: "up to 1.4",
-		Experiments: []string{"methods"}, here: func(p *page) (string, string) {
-			return p.range2("selftune", "published-optimal"), "smaller"
-		}},
-	{ID: "4d", Title: "time of a round of SelfTune", Claim: "tens of minutes", Experiments: []string{"methods"},
-		here: func(p *page) (string, string) { return p.times("selftune"), "not comparable: another simulator" }},
-	{ID: "8", Title: "relative error of an hour's submissions, by day", Claim: ".3 to 1.0, .6 to 2.3 without FFT",
-		Experiments: []string{"arrivals"}, here: func(p *page) (string, string) {
-			lo, hi := math.Inf(1), 0.
-			for _, name := range forecastTraces {
-				if f := read[Forecasts](&p.results, "arrivals/"+name); f != nil {
-					lo, hi = min(lo, (*f)["paper"].DayLeast), max(hi, (*f)["paper"].DayMost)
-				}
-			}
-			return number("%.2f", lo) + number(" to %.2f", hi), "no: theirs is against the smoothed series"
-		}, detail: (*page).forecasts},
-	{ID: "table-3", Title: "accuracy of the class of a duration", Claim: "88.2, 90.4, 82.7 %",
-		Experiments: []string{"predictor"}, here: func(p *page) (string, string) {
-			var text []string
-			for _, name := range forecastTraces {
-				if x := read[Predicted](&p.results, "predictor/"+name); x != nil {
-					text = append(text, percent(x.Queries["submission"].Accuracy))
-				}
-			}
-			return strings.Join(text, ", ") + " %", "at submission no"
-		}, detail: (*page).predictor},
-	{ID: "9", Title: "Tiresias: JCT of SelfTune over AutoSched's", Claim: "1.10 to 1.36",
-		Experiments: []string{"methods"}, here: func(p *page) (string, string) {
-			return p.pair("tiresias", "selftune", "published"), "smaller"
-		}},
-	{ID: "10", Title: "Tiresias: JCT with 10 samples and no causal model over that with the search controller",
-		Claim: "about 1", Experiments: []string{"methods"}, here: func(p *page) (string, string) {
-			return p.pair("tiresias", "published-no-controller", "published"), "yes"
-		}, detail: (*page).ablations},
-	{ID: "11", Title: "Tiresias: what a round costs without the causal tuner over that with it", Claim: "9.5 to 22.7",
-		Experiments: []string{"methods"}, here: func(p *page) (string, string) { return p.saved("tiresias"), "no" }},
+	{ID: "4b", Title: "JCT of Fixed, tuned on the week before, over that of SelfTune", Claim: "up to 3.8", Low: 1.05,
+		High: 3.8, Experiments: []string{"methods"}, here: overAll("fixed-history", "selftune")},
+	{ID: "4c", Title: "JCT of SelfTune over that of tuning on the true next hour", Claim: "up to 1.4", Low: 1.05,
+		High:        1.4,
+		Experiments: []string{"methods"}, here: overAll("selftune", "published-optimal")},
+	{ID: "8", Title: "relative error of the next hour's submissions, mean of a day", Claim: ".3 to 1.0", Low: .3,
+		High:        1,
+		Experiments: []string{"arrivals"}, here: (*page).dayErrors, detail: (*page).forecasts},
+	{ID: "table-3", Title: "accuracy of a duration's class at submission, %", Claim: "82.7 to 90.4", Low: 82.7,
+		High:        90.4,
+		Experiments: []string{"predictor"}, here: (*page).accuracies, detail: (*page).predictor},
+	{ID: "9", Title: "Tiresias: JCT of SelfTune over AutoSched's", Claim: "1.10 to 1.36", Low: 1.1, High: 1.36,
+		Experiments: []string{"methods"}, here: over("tiresias", "selftune", "published")},
+	{ID: "10", Title: "Tiresias: JCT without the search controller over that with it", Claim: "about 1", Low: .97,
+		High: 1.05, Experiments: []string{"methods"}, here: over("tiresias", "published-no-controller", "published"),
+		detail: (*page).ablations},
+	{ID: "11", Title: "Tiresias: measurements of a round without the causal tuner over those with it",
+		Claim: "9.5 to 22.7", Low: 9.5, High: 22.7, Experiments: []string{"methods"}, here: saved("tiresias")},
 	{ID: "12", Title: "Tiresias: time of a measurement over that with the trace aggregator", Claim: "2.6 to 5.8",
-		Experiments: []string{"aggregator"}, here: func(p *page) (string, string) { return p.grouped("tiresias"), "no" },
-		detail: (*page).aggregator},
-	{ID: "13", Title: "Themis: jobs with a finish-time fairness of at most 1, AutoSched over Fixed",
-		Claim: "1.07 to 1.12", Experiments: []string{"methods"}, here: func(p *page) (string, string) {
-			return p.fairness("fixed-oracle"), "no"
-		}, detail: (*page).fair},
-	{ID: "14", Title: "Themis: the same share without the search controller over that with it", Claim: "1.04 to 1.05",
-		Missing: "the published tuner's variants are measured with the average JCT alone"},
-	{ID: "15", Title: "Themis: what a round costs without the causal tuner over that with it", Claim: "4.8 to 5.5",
-		Experiments: []string{"methods"}, here: func(p *page) (string, string) { return p.saved("themis"), "no" }},
+		Low:  2.6,
+		High: 5.8, Experiments: []string{"aggregator"}, here: grouped("tiresias"), detail: (*page).aggregator},
+	{ID: "13", Title: "Themis: share of jobs with a finish-time fairness of at most 1, AutoSched's over Fixed's",
+		Claim: "1.07 to 1.12", Low: 1.07, High: 1.12, Experiments: []string{"methods"}, here: (*page).fairness,
+		detail: (*page).fair},
+	{ID: "15", Title: "Themis: measurements of a round without the causal tuner over those with it", Claim: "4.8 to 5.5",
+		Low: 4.8, High: 5.5, Experiments: []string{"methods"}, here: saved("themis")},
 	{ID: "16", Title: "Themis: time of a measurement over that with the trace aggregator", Claim: "1.9 to 3.9",
-		Experiments: []string{"aggregator"}, here: func(p *page) (string, string) { return p.grouped("themis"), "no" }},
-	{ID: "18", Title: "Lucid: JCT of SelfTune over AutoSched's", Claim: "up to 1.15 to 1.17",
-		Experiments: []string{"methods"}, here: func(p *page) (string, string) {
-			return p.pair("lucid", "selftune", "published"), "smaller"
-		}},
-	{ID: "19", Title: "Lucid: JCT with the search controller over that with 10 samples and no causal model",
-		Claim: "up to 1.05", Experiments: []string{"methods"}, here: func(p *page) (string, string) {
-			return p.pair("lucid", "published", "published-no-controller"), "yes"
-		}},
-	{ID: "20a", Title: "Lucid: what a round costs without the causal tuner over that with it", Claim: "3.4",
-		Experiments: []string{"methods"}, here: func(p *page) (string, string) { return p.saved("lucid"), "no" }},
-	{ID: "20b", Title: "Lucid: time of a measurement over that with the trace aggregator", Claim: "5.7",
-		Experiments: []string{"aggregator"}, here: func(p *page) (string, string) { return p.grouped("lucid"), "no" }},
-	{ID: "21b", Title: "Lucid: the parameter that hourly tuning changes most", Claim: "pack knob, then profiler capacity",
-		Experiments: []string{"methods"}, here: func(p *page) (string, string) { return p.changed("lucid", "published"), "" }},
+		Low:  1.9,
+		High: 3.9, Experiments: []string{"aggregator"}, here: grouped("themis")},
+	{ID: "18", Title: "Lucid: JCT of SelfTune over AutoSched's", Claim: "up to 1.15 to 1.17", Low: 1.05, High: 1.17,
+		Experiments: []string{"methods"}, here: over("lucid", "selftune", "published")},
+	{ID: "19", Title: "Lucid: JCT with the search controller over that without it", Claim: "1 to 1.05", Low: 1,
+		High:        1.05,
+		Experiments: []string{"methods"}, here: over("lucid", "published", "published-no-controller")},
+	{ID: "20a", Title: "Lucid: measurements of a round without the causal tuner over those with it", Claim: "up to 3.4",
+		Low: 1.5, High: 3.4, Experiments: []string{"methods"}, here: saved("lucid")},
+	{ID: "20b", Title: "Lucid: time of a measurement over that with the trace aggregator", Claim: "up to 5.7", Low: 1.5,
+		High: 5.7, Experiments: []string{"aggregator"}, here: grouped("lucid")},
+	{ID: "21b", Title: "how often hourly tuning changes each parameter", Experiments: []string{"methods"},
+		detail: (*page).changed},
+	{ID: "map", Title: "what tuning is worth, by window", Experiments: []string{"methods", "windows"},
+		detail: (*page).payMap},
+	{ID: "rejection", Title: "trials that causal rejection saves", Experiments: []string{"rejection"},
+		detail: (*page).rejection},
+	{ID: "overhead", Title: "time of a round", Experiments: []string{"methods"}, detail: (*page).overhead},
 
 	{ID: "1", Title: "Helios's utilisation and submissions in a day", Missing: "the trace of Helios is not at hand"},
 	{ID: "2", Title: "durations, service, submissions and recurrence of the traces",
-		Missing: "`autosched trace stats` and `trace stats --plot` show them for any trace; PAI 2020 and Helios are not at hand"},
-	{ID: "7", Title: "Tiresias's causal graph", Missing: "drawn by hand in the paper; `autosched explain learn` learns one"},
+		Missing: "`autosched trace stats` prints them for any trace; Helios and PAI 2020 are not at hand"},
+	{ID: "4d", Title: "time of a round of SelfTune, tens of minutes",
+		Missing: "absolute times of another simulator on another machine; the overhead of ours is below"},
+	{ID: "7", Title: "Tiresias's causal graph", Missing: "no results are kept; `autosched explain learn` learns one"},
+	{ID: "14", Title: "Themis's fairness without the search controller",
+		Missing: "the tuner's variants are measured with the average JCT alone"},
 	{ID: "17", Title: "Themis's causal graph, lease term against job load",
 		Missing: "the graph as 7; leases by round are not kept in the results"},
 	{ID: "21a", Title: "Lucid's causal graph", Missing: "as 7"},
@@ -107,8 +98,6 @@ var Figures = []Figure{
 		Missing: "`autosched-lab foresee` measures it; [notes/causal-model.md](notes/causal-model.md) has its numbers"},
 	{ID: "table-5", Title: "JCT with four metrics of similarity of the generator",
 		Missing: "one metric is built, the sum of absolute differences, on which the paper settles"},
-	{ID: "map", Title: "what tuning is worth, by window", Experiments: []string{"methods", "windows"}},
-	{ID: "rejection", Title: "trials that causal rejection saves", Experiments: []string{"rejection"}},
 }
 
 // forecastTraces are the windows whose traces predictors are measured on.
@@ -131,6 +120,16 @@ func FigureIDs() (out []string) {
 	return out
 }
 
+// has reports whether there are results whose names begin so.
+func (p *page) has(prefix string) bool {
+	for name := range p.all {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
 // each calls a function with the cells of two methods that are both measured.
 func (p *page) each(scheduler, a, b string, with func(x *window, a, b cell)) {
 	for i := range windows {
@@ -142,112 +141,201 @@ func (p *page) each(scheduler, a, b string, with func(x *window, a, b cell)) {
 	}
 }
 
-// pair is the average JCT of one method over another's, by window.
-func (p *page) pair(scheduler, a, b string) string {
-	var text []string
-	p.each(scheduler, a, b, func(x *window, a, b cell) {
-		text = append(text, fmt.Sprintf("%.3f %s", a.over(b), x.name))
-	})
-	if len(text) > 3 {
-		text = text[:3]
+// over is the average JCT of one method over another's, by window.
+func over(scheduler, a, b string) func(*page) []measured {
+	return func(p *page) (out []measured) {
+		p.each(scheduler, a, b, func(x *window, a, b cell) { out = append(out, measured{x.name, a.over(b)}) })
+		return out
 	}
-	return strings.Join(text, ", ")
 }
 
-// range2 is the range of the same over all schedulers and windows, with the geometric mean.
-func (p *page) range2(a, b string) string {
-	var all []float64
-	for _, s := range schedulerNames {
-		p.each(s, a, b, func(_ *window, a, b cell) { all = append(all, a.over(b)) })
-	}
-	if len(all) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%.3f to %.3f, mean %.3f, %d cells", slices.Min(all), slices.Max(all), geometric(all), len(all))
-}
-
-// times is the time of a method's round in simulations of the window.
-func (p *page) times(name string) string {
-	var all []float64
-	for i := range windows {
+// overAll is the same for all schedulers.
+func overAll(a, b string) func(*page) []measured {
+	return func(p *page) (out []measured) {
 		for _, s := range schedulerNames {
-			if r := p.all[methodID(windows[i].name, s, name, 1)]; r != nil {
-				if v, ok := r.Times["round_over_simulation"]; ok {
-					all = append(all, v)
-				}
+			for _, m := range over(s, a, b)(p) {
+				out = append(out, measured{m.window + " " + s, m.value})
 			}
 		}
+		return out
 	}
-	if len(all) == 0 {
-		return ""
-	}
-	slices.Sort(all)
-	return fmt.Sprintf("%.1f simulations of the window (%.1f to %.1f)", stats.Quantile(all, .5), all[0], all[len(all)-1])
 }
 
+func perRound(o *Outcome) float64 { return float64(o.Evaluations) / float64(max(1, o.Rounds)) }
+
 // saved is the number of configurations measured without the causal tuner over that with it.
-func (p *page) saved(scheduler string) string {
-	var text []string
-	p.each(scheduler, "published-no-causal", "published", func(x *window, a, b cell) {
-		perRound := func(o *Outcome) float64 { return float64(o.Evaluations) / float64(max(1, o.Rounds)) }
-		text = append(text, fmt.Sprintf("%.2f %s", a.mean(perRound)/b.mean(perRound), x.name))
-	})
-	if len(text) == 0 {
-		return ""
+func saved(scheduler string) func(*page) []measured {
+	return func(p *page) (out []measured) {
+		p.each(scheduler, "published-no-causal", "published", func(x *window, a, b cell) {
+			out = append(out, measured{x.name, a.mean(perRound) / b.mean(perRound)})
+		})
+		return out
 	}
-	return strings.Join(text[:min(3, len(text))], ", ") + " (measurements)"
 }
 
 // grouped is the speed-up by groups, by window.
-func (p *page) grouped(scheduler string) string {
-	var text []string
-	for i := range windows {
-		if r := p.all["aggregator/"+windows[i].name+"/"+scheduler]; r != nil {
-			text = append(text, number("%.2f ", r.Times["speedup"])+windows[i].name)
-		}
-	}
-	return strings.Join(text, ", ")
-}
-
-// changed are the parameters that a method changes, with their shares of its rounds over the core windows.
-func (p *page) changed(scheduler, method string) string {
-	counts, rounds := map[string]int{}, 0
-	for i := range windows {
-		if !windows[i].core {
-			continue
-		}
-		for _, o := range p.cell(windows[i].name, scheduler, method) {
-			rounds += o.Rounds
-			for k, v := range o.Changed {
-				counts[k] += v
+func grouped(scheduler string) func(*page) []measured {
+	return func(p *page) (out []measured) {
+		for i := range windows {
+			if r := p.all["aggregator/"+windows[i].name+"/"+scheduler]; r != nil && r.Times != nil {
+				out = append(out, measured{windows[i].name, r.Times["speedup"]})
 			}
 		}
+		return out
 	}
-	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		if counts[a] != counts[b] {
-			return counts[b] - counts[a]
-		}
-		return strings.Compare(a, b)
-	})
-	var text []string
-	for _, n := range names {
-		text = append(text, fmt.Sprintf("%s %.0f %%", n, 100*float64(counts[n])/float64(rounds)))
-	}
-	return strings.Join(text[:min(3, len(text))], ", ")
 }
 
-// fairness is the share of fair jobs of the published tuner over another's, by window, tuned for that share.
-func (p *page) fairness(other string) string {
-	var text []string
-	p.each(fairThemis, "published", other, func(x *window, a, b cell) {
-		text = append(text, fmt.Sprintf("%.3f %s", a.mean(fairShare)/b.mean(fairShare), x.name))
+func (p *page) dayErrors() (out []measured) {
+	for _, name := range forecastTraces {
+		if f := read[Forecasts](&p.results, "arrivals/"+name); f != nil {
+			out = append(out, measured{name, (*f)["paper"].DayMedian})
+		}
+	}
+	return out
+}
+
+func (p *page) accuracies() (out []measured) {
+	for _, name := range forecastTraces {
+		if x := read[Predicted](&p.results, "predictor/"+name); x != nil {
+			out = append(out, measured{name, 100 * x.Queries["submission"].Accuracy})
+		}
+	}
+	return out
+}
+
+// fairness is the share of fair jobs of the published tuner over Fixed's, tuned for that share.
+func (p *page) fairness() (out []measured) {
+	p.each(fairThemis, "published", "fixed-oracle", func(x *window, a, b cell) {
+		out = append(out, measured{x.name, a.mean(fairShare) / b.mean(fairShare)})
 	})
-	return strings.Join(text, ", ")
+	return out
+}
+
+// text is the numbers measured: each of a few, or the range and the geometric mean of many.
+func (f *Figure) text(all []measured) string {
+	if len(all) == 0 {
+		return "not measured"
+	}
+	if len(all) > 4 {
+		lo, hi, mean := f.spread(all)
+		return fmt.Sprintf("%.3g to %.3g, mean %.3g of %d", lo, hi, mean, len(all))
+	}
+	var out []string
+	for _, m := range all {
+		out = append(out, fmt.Sprintf("%.3g %s", m.value, m.window))
+	}
+	return strings.Join(out, ", ")
+}
+
+func (f *Figure) spread(all []measured) (lo, hi, mean float64) {
+	var v []float64
+	for _, m := range all {
+		v = append(v, m.value)
+	}
+	return slices.Min(v), slices.Max(v), geometric(v)
+}
+
+// verdict compares the numbers measured with the paper's range.
+func (f *Figure) verdict(all []measured) string {
+	if len(all) == 0 {
+		return ""
+	}
+	within, below := 0, 0
+	for _, m := range all {
+		switch {
+		case m.value < f.Low:
+			below++
+		case m.value <= f.High:
+			within++
+		}
+	}
+	switch n := len(all); {
+	case within == n:
+		return "yes"
+	case below == n:
+		return "no, less"
+	case within+below == 0:
+		return "no, more"
+	default:
+		return fmt.Sprintf("in %d of %d", within, n)
+	}
+}
+
+// changed is how often the published tuner changes the parameters over the core windows.
+func (p *page) changed() {
+	began := false
+	for _, s := range schedulerNames {
+		counts, rounds := map[string]int{}, 0
+		for i := range windows {
+			if windows[i].core {
+				for _, o := range p.cell(windows[i].name, s, "published") {
+					rounds += o.Rounds
+					for k, v := range o.Changed {
+						counts[k] += v
+					}
+				}
+			}
+		}
+		if rounds == 0 {
+			continue
+		}
+		if !began {
+			began = true
+			p.printf("\n### What hourly tuning changes (21b)\n\nShare of the rounds of the published tuner, over the core windows, " +
+				"that change a parameter. The paper: Lucid's pack knob\nmore often than its profiler's capacity.\n")
+			p.table(1, "scheduler", "rounds", "parameters")
+		}
+		names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+			return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
+		})
+		for i, n := range names {
+			names[i] = fmt.Sprintf("%s %.0f %%", n, 100*float64(counts[n])/float64(rounds))
+		}
+		p.row(s, fmt.Sprint(rounds), strings.Join(names, ", "))
+	}
+}
+
+// overhead is the time of a method's round in simulations of the window.
+func (p *page) overhead() {
+	var rows [][]string
+	for _, m := range []string{"selftune", "published", "published-no-causal", "published-groups", "paper", "autosched",
+		"oracle"} {
+		var times, trials []float64
+		for i := range windows {
+			for _, s := range schedulerNames {
+				id := methodID(windows[i].name, s, m, 1)
+				o := read[Outcome](&p.results, id)
+				if o == nil || p.all[id].Times == nil {
+					continue
+				}
+				times, trials = append(times, p.all[id].Times["round_over_simulation"]), append(trials, perRound(o))
+			}
+		}
+		if len(times) == 0 {
+			continue
+		}
+		slices.Sort(times)
+		rows = append(rows, []string{m, fmt.Sprint(len(times)), number("%.0f", stats.Mean(trials)),
+			number("%.1f", stats.Quantile(times, .5)), number("%.1f", times[0]), number("%.1f", times[len(times)-1])})
+	}
+	if len(rows) == 0 {
+		return
+	}
+	p.printf("\n### What a round costs\n\nProcessor time of a round over that of one simulation of the window under the default, " +
+		"in one run: the median, the least and\nthe most of windows and schedulers; measurements of a round. The paper has 100 s a " +
+		"round, with simulations of minutes.\n")
+	p.table(1, "method", "cells", "measurements", "median", "least", "most")
+	for _, r := range rows {
+		p.row(r...)
+	}
 }
 
 func fairShare(o *Outcome) float64 { return o.FTF }
 
 func (p *page) fair() {
+	if !p.has("methods/philly/themis+ftf/published") {
+		return
+	}
 	p.printf("\n### Themis, tuned for fairness (13)\n\nShare of jobs with a finish-time fairness of at most 1, %%, where that " +
 		"share is the objective.\n")
 	p.table(1, append([]string{"window"}, fairMethods...)...)
@@ -264,11 +352,14 @@ func (p *page) fair() {
 
 // ablations are parts of the published tuner and of autosched left out.
 func (p *page) ablations() {
+	if !p.has("methods/philly/tiresias/published-no") {
+		return
+	}
 	p.printf(`
 ### What the parts are worth (10, 14, 19, and autosched's own)
 
 Average JCT of the whole tuner over that without the part, geometric means over windows and schedulers, with the least
-and the most: below 1 the part helps. Measurements and time of a round are over the whole tuner's.
+and the most: below 1 the part helps. Measurements of a round are over the whole tuner's.
 `)
 	p.table(2, "tuner", "without, or with", "ratio", "least", "most", "cells", "measurements")
 	var rows [][3]string
@@ -285,8 +376,7 @@ and the most: below 1 the part helps. Measurements and time of a round are over 
 				// An ablation of one seed is compared with that seed.
 				whole = whole[:min(len(whole), len(part))]
 				ratios = append(ratios, whole.over(part))
-				evaluations := func(o *Outcome) float64 { return float64(o.Evaluations) / float64(max(1, o.Rounds)) }
-				trials = append(trials, part.mean(evaluations)/whole.mean(evaluations))
+				trials = append(trials, part.mean(perRound)/whole.mean(perRound))
 			})
 		}
 		if len(ratios) == 0 {
@@ -308,6 +398,9 @@ var ablationNames = map[string]string{
 }
 
 func (p *page) aggregator() {
+	if !p.has("aggregator/") {
+		return
+	}
 	p.printf("\n### The trace aggregator (12, 16, 20b)\n\nGroups of four GPUs. Kendall's rank correlation of 20 configurations " +
 		"on groups and on jobs; beside it that of the same\njobs, each up to a minute later; the loss by choosing on groups; " +
 		"the speed-up of a measurement, a time.\n")
@@ -321,12 +414,16 @@ func (p *page) aggregator() {
 			}
 			t := p.all[id].Times
 			p.row(windows[i].name, s, number("%.0f", g.JobsIn), number("%.0f", g.JobsOut), number("%.2f", g.Tau),
-				number("%.2f", g.Noise), percent(g.Lost), number("%.2f", t["speedup"]), number("%.2f", t["most_speedup"]))
+				number("%.2f", g.Noise), percent(g.Lost), number("%.2f", t["speedup"]), number("%.2f",
+					t["most_speedup"]))
 		}
 	}
 }
 
 func (p *page) predictor() {
+	if !p.has("predictor/") {
+		return
+	}
 	p.printf("\n### Duration classes (table 3)\n\nAccuracy, %%, on the last 30 %% of the jobs: of boosted trees, of the most " +
 		"frequent class, and of the class in which a job\nis by its elapsed time.\n")
 	p.table(2, "trace", "asked", "jobs", "trees", "most frequent", "elapsed")
@@ -343,6 +440,9 @@ func (p *page) predictor() {
 }
 
 func (p *page) forecasts() {
+	if !p.has("arrivals/") {
+		return
+	}
 	p.printf("\n### An hour's submissions (8)\n\nRelative error of the number of jobs of the next hour, mean of a day: the " +
 		"least, the median and the most of two weeks;\nWAPE is the sum of errors over that of jobs. Against the true counts.\n")
 	p.table(2, "trace", "method", "least", "median", "most", "WAPE")

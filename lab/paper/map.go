@@ -63,7 +63,7 @@ func (p *page) payMap() {
 		return
 	}
 	p.printf(`
-## When tuning pays
+### When tuning pays
 
 Average JCT of the default over that of the daily rule's pick, held ("once", with a 95 %% interval), of the published tuner
 every hour ("hourly"), and of the best of %d configurations in hindsight. The history before the window, up to %d days of
@@ -75,8 +75,10 @@ more than a node ("wide"), and a share of the JCT that jobs wait when it is simu
 		"waiting", "knobs")
 	for i := range all {
 		x := &all[i]
-		p.row(x.x.name, x.scheduler, number("%.3f", math.Exp(x.once)), span(x.lo, x.hi), number("%.3f", math.Exp(x.hourly)),
-			number("%.3f", math.Exp(x.hindsight)), number("%.2f", x.Load), number("%.0f", x.Burst), number("%.2f", x.Tail),
+		p.row(x.x.name, x.scheduler, number("%.3f", math.Exp(x.once)), span(x.lo, x.hi), number("%.3f",
+			math.Exp(x.hourly)),
+			number("%.3f", math.Exp(x.hindsight)), number("%.2f", x.Load), number("%.0f", x.Burst), number("%.2f",
+				x.Tail),
 			number("%.2f", x.Drift), number("%.2f", x.Wide), number("%.2f", x.Waiting), fmt.Sprint(x.Knobs))
 	}
 	p.plots["map.svg"] = mapPlot(all)
@@ -167,7 +169,8 @@ func (p *page) rule(all []place) {
 	}
 	p.printf("\nA rule for one's own history: change once where a feature is on one side of a threshold. It is learnt on the "+
 		"windows of all\ntraces but one, by how often it says rightly whether the daily rule's pick gains %.0f %%, and tested on "+
-		"the one left out. The\nbase rate is the share that the more frequent answer of the others has there.\n", 100*worth)
+		"the one left out.\nThe base rate is the share that the more frequent answer of the others has there.\n",
+		100*worth)
 	p.table(2, "left out", "rule learnt on the others", "windows", "right, %", "base rate, %")
 	right, base, n := 0, 0, 0
 	for _, set := range sets {
@@ -205,7 +208,7 @@ func (p *page) rule(all []place) {
 	p.row("none", t.String(), fmt.Sprint(n), percent(float64(right)/float64(n)), percent(float64(base)/float64(n)))
 	verdict := "The rule is better than the base rate."
 	if right <= base {
-		verdict = "The rule is not better than the base rate: on these traces no single feature tells."
+		verdict = "The rule is not better than the base rate: on these traces no single feature decides it."
 	}
 	p.printf("\nThe last row has the rule of all traces and the sums of the tests. %s The daily rule itself, which replays\nthe "+
 		"history, is the better test: `autosched evaluate`.\n", verdict)
@@ -225,7 +228,8 @@ func mapPlot(all []place) *chart.Picture {
 				dots := &chart.Dots{Mark: chart.Mark{Name: s, Color: chart.Series(k)}, Radius: 3.5}
 				for i := range all {
 					if all[i].scheduler == s {
-						dots.Points = append(dots.Points, chart.Point{X: f.of(&all[i].Features), Y: 100 * (1 - math.Exp(-all[i].once))})
+						dots.Points = append(dots.Points, chart.Point{X: f.of(&all[i].Features),
+							Y: 100 * (1 - math.Exp(-all[i].once))})
 					}
 				}
 				c.Layers = append(c.Layers, dots)

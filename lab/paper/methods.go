@@ -49,7 +49,7 @@ const stretches = 20
 // published is the paper's tuner, with parts replaced.
 type published struct {
 	name, about string
-	// future is what configurations are measured on: the forecast, the true next hour, or the last hour.
+	// future is the workload that measures configurations: forecast, truth (the true next hour) or last hour.
 	future string
 	// history draws durations from history instead of the predictor.
 	history bool
@@ -89,7 +89,7 @@ type method struct {
 	rank    int
 }
 
-// methodTable has the methods; what is worth most of the processor time comes first.
+// methodTable has the methods, the most telling for its processor time first.
 var methodTable = []method{
 	{"default", 1, .2, false, 0},
 	{"preset", 1, .3, false, 0},
@@ -117,7 +117,7 @@ var methodTable = []method{
 	{"autosched/futures=8", 1, 90, true, 7},
 }
 
-// hourly is the published tuner outside the core windows: what tuning every hour is worth there.
+// hourly is the published tuner outside the core windows.
 var hourly = method{"published", 1, 15, false, 6}
 
 func methodID(window, scheduler, method string, seed int) string {
@@ -158,7 +158,7 @@ func methodUnits() (out []Unit) {
 	return out
 }
 
-// fairThemis is Themis tuned for the share of jobs with a finish-time fairness of at most 1, as in the paper's Figure 13.
+// fairThemis is Themis tuned for the share of jobs with a finish-time fairness of at most 1.
 const fairThemis = "themis+ftf"
 
 var fairMethods = []string{"default", "fixed-oracle", "selftune", "published", "published-optimal", "autosched"}
@@ -238,7 +238,7 @@ func load(o *replay.Options) float64 {
 	return work / (o.To - o.From).Seconds() / float64(o.Cluster.TotalGPUs())
 }
 
-// count fills in what depends on JCTs, in order of submission.
+// count fills in the numbers of JCTs, in order of submission.
 func (o *Outcome) count(jcts []float64) {
 	o.Jobs, o.Stretches = len(jcts), make([]float64, stretches)
 	for i, v := range jcts {

@@ -108,8 +108,6 @@ warm-up.
 `, len(p.all), strings.Join(slices.Sorted(maps.Keys(commits)), ", "))
 	p.headline()
 	p.figures()
-	p.payMap()
-	p.rejection()
 	p.missing()
 }
 
@@ -145,7 +143,8 @@ next hours. Losses of more than 1 %% are bold.
 			if !x.core || len(base) == 0 {
 				continue
 			}
-			row := []string{x.name, s, number("%.2f", base[0].Load), fmt.Sprint(base[0].Jobs), number("%.0f", base.jct())}
+			row := []string{x.name, s, number("%.2f", base[0].Load), fmt.Sprint(base[0].Jobs), number("%.0f",
+				base.jct())}
 			for _, m := range headlineMethods {
 				v := base.over(p.cell(x.name, s, m[0]))
 				text := number("%.3f", v)
@@ -179,7 +178,8 @@ func (p *page) comparison(method string, others []string, of func(*window) bool)
 		return
 	}
 	p.printf("\n`%s` against others, over windows and schedulers: geometric mean of the other's average JCT over its own, "+
-		"the least and\nthe most, wins and losses of more than 1 %%, Wilcoxon's signed-rank test, adjusted by Holm.\n", method)
+		"the least and\nthe most, wins and losses of more than 1 %%, Wilcoxon's signed-rank test, adjusted by Holm.\n",
+		method)
 	p.table(1, "against", "cells", "ratio", "least", "most", "wins", "losses", "p", "p, Holm")
 	for _, c := range all {
 		p.row(c.name, fmt.Sprint(c.n), number("%.3f", c.ratio), number("%.3f", c.least), number("%.3f", c.most),
@@ -188,7 +188,8 @@ func (p *page) comparison(method string, others []string, of func(*window) bool)
 }
 
 func (p *page) headlinePlot() {
-	picture := &chart.Picture{Label: "Average JCT of the default over that of each method", Rows: []chart.Row{{Height: 300}}}
+	picture := &chart.Picture{Label: "Average JCT of the default over that of each method",
+		Rows: []chart.Row{{Height: 300}}}
 	for _, s := range schedulerNames {
 		c := &chart.Chart{Title: s, X: chart.Axis{Labels: true, Min: -.5, Max: float64(len(headlineMethods)) - .5},
 			Y: chart.Axis{Name: "default's JCT over the method's", Include: []float64{1}}}
@@ -206,7 +207,8 @@ func (p *page) headlinePlot() {
 			n++
 			base := p.cell(windows[i].name, s, "default")
 			for k, m := range headlineMethods {
-				dots.Points = append(dots.Points, chart.Point{X: float64(k), Y: base.over(p.cell(windows[i].name, s, m[0]))})
+				dots.Points = append(dots.Points, chart.Point{X: float64(k), Y: base.over(p.cell(windows[i].name, s,
+					m[0]))})
 			}
 			c.Layers = append(c.Layers, dots)
 		}
@@ -221,17 +223,22 @@ func (p *page) headlinePlot() {
 		strings.Join(names, ", "))
 }
 
-// figures writes a section for each figure that is built.
+// figures writes a table of the figures that are built, then a section for each that has one.
 func (p *page) figures() {
-	p.printf("\n## Figures and tables\n")
-	p.table(2, "figure", "subject", "the paper", "here", "the same?")
+	p.printf("\n## Figures and tables\n\nRatios of a few windows by name, of many their range and geometric mean. \"The same\" " +
+		"compares with the paper's range.\n")
+	p.table(6, "figure", "subject", "the paper", "here", "the same", "why not")
 	for i := range Figures {
 		f := &Figures[i]
 		if f.here == nil {
 			continue
 		}
-		here, same := f.here(p)
-		p.row(f.ID, f.Title, f.Claim, here, same)
+		all := f.here(p)
+		same, why := f.verdict(all), ""
+		if same != "" && same != "yes" {
+			why = cmp.Or(f.Why, "unknown")
+		}
+		p.row(f.ID, f.Title, f.Claim, f.text(all), same, why)
 	}
 	for i := range Figures {
 		if f := &Figures[i]; f.detail != nil {
@@ -288,7 +295,7 @@ func (p *page) rejection() {
 		return
 	}
 	p.printf(`
-## Does causal rejection pay where a trial takes long
+### Does causal rejection pay where a trial takes long
 
 Studies of %d trials on the window helios-like, %d seeds each way, on an evaluator of %v of processor time, which is
 counted, not waited for. Trials until one is within 1 %% of the best of a study of %d trials; one that finds none counts

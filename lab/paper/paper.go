@@ -41,7 +41,8 @@ type Result struct {
 	Simulator string          `json:"simulator"`
 	Seed      uint64          `json:"seed"`
 	Values    json.RawMessage `json:"values"`
-	// Times are ratios of times of one run, kept where units run one at a time. They depend on the machine, the values do not.
+	// Times are ratios of times of one run, kept where units run one at a time. They depend on the
+	// machine, the values do not.
 	Times map[string]float64 `json:"times,omitempty"`
 
 	took time.Duration // of processor time
@@ -194,8 +195,9 @@ func (u *Unit) Measure(ctx context.Context, d *Data) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Result{Unit: u.ID(), Command: "autosched-lab paper --only '^" + u.ID() + "$'", Simulator: simulator.Version,
-		Seed: u.Seed, Values: text, Times: times, took: (cputime.Process() - began).Round(100 * time.Millisecond)}, nil
+	return &Result{Unit: u.ID(), Command: "autosched-lab paper --only '^" + u.ID() + "$'",
+		Simulator: simulator.Version,
+		Seed:      u.Seed, Values: text, Times: times, took: (cputime.Process() - began).Round(100 * time.Millisecond)}, nil
 }
 
 // values reads the values of a result; an absent one is false.

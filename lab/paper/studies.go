@@ -140,14 +140,17 @@ func rejectionUnits() (out []Unit) {
 					return nil, nil, err
 				}
 				o.Seed = 1
-				r, err := studies.Compare(ctx, o, studies.Options{Trials: rejectionTrials, Reference: rejectionReference,
-					Seeds: rejectionSeeds, Algorithms: []string{search.DefaultSampler}, Took: evaluatorTakes})
+				r, err := studies.Compare(ctx, o, studies.Options{Trials: rejectionTrials,
+					Reference: rejectionReference,
+					Seeds:     rejectionSeeds, Algorithms: []string{search.DefaultSampler}, Took: evaluatorTakes})
 				if err != nil {
 					return nil, nil, err
 				}
-				got, tuner, spent := Rejection{Parameters: r.Parameters, Reference: r.ReferenceJCT}, [2]float64{}, [2]float64{}
+				got, tuner, spent := Rejection{Parameters: r.Parameters,
+					Reference: r.ReferenceJCT}, [2]float64{}, [2]float64{}
 				for _, s := range r.Studies {
-					got.Studies = append(got.Studies, RejectionStudy{s.Causal, s.Seed, s.Trials, s.Measured, s.Skipped, s.Best})
+					got.Studies = append(got.Studies, RejectionStudy{s.Causal, s.Seed, s.Trials, s.Measured,
+						s.Skipped, s.Best})
 					k := 0
 					if s.Causal {
 						k = 1
@@ -181,14 +184,16 @@ func aggregatorUnits() (out []Unit) {
 		}
 		for _, scheduler := range schedulerNames {
 			out = append(out, Unit{Experiment: "aggregator", Name: x.name + "/" + scheduler, Core: true, Data: x.file,
-				Seed: 1, Rank: 3, Seconds: 10, measure: func(ctx context.Context, d *Data) (any, map[string]float64, error) {
+				Seed: 1, Rank: 3, Seconds: 10, measure: func(ctx context.Context, d *Data) (any, map[string]float64,
+					error) {
 					o, err := d.load(ctx, x, scheduler)
 					if err != nil {
 						return nil, nil, err
 					}
 					o.Seed, o.Horizon = 1, time.Hour
-					r, err := aggregate.Measure(ctx, o, aggregate.Options{Sizes: []int{aggregate.DefaultGroup}, Configs: 20,
-						Hours: 6, Repeats: 3})
+					r, err := aggregate.Measure(ctx, o, aggregate.Options{Sizes: []int{aggregate.DefaultGroup},
+						Configs: 20,
+						Hours:   6, Repeats: 3})
 					if err != nil {
 						return nil, nil, err
 					}

@@ -127,7 +127,8 @@ func (d *Data) load(ctx context.Context, x *window, scheduler string) (o replay.
 		return o, err
 	}
 	if x.longest > 0 {
-		jobs := slices.DeleteFunc(slices.Clone(o.Trace.Jobs()), func(j workload.Job) bool { return j.Duration > x.longest })
+		jobs := slices.DeleteFunc(slices.Clone(o.Trace.Jobs()),
+			func(j workload.Job) bool { return j.Duration > x.longest })
 		if o.Trace, err = workload.New(o.Trace.Name(), o.Trace.Zero(), jobs); err != nil {
 			return o, err
 		}

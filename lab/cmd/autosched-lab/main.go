@@ -19,7 +19,8 @@ func newRootCmd() *cobra.Command {
 	}
 	root.AddCommand(newBenchAggregateCmd(), newBenchHeldCmd(), newBenchDecisionsCmd(), newBenchHorizonsCmd(),
 		newBenchPatternsCmd(),
-		newBenchPresetsCmd(), newPaperCmd(), newBenchRecommendCmd(), newBenchSearchCmd(), newBenchStudiesCmd(), newBenchTuneCmd(),
+		newBenchPresetsCmd(), newPaperCmd(), newBenchRecommendCmd(),
+		newBenchSearchCmd(), newBenchStudiesCmd(), newBenchTuneCmd(),
 		newForeseeCmd())
 	cli.Finish(root, map[string]cli.Completion{
 		"search samplers":   cli.ListOf(append(cli.SamplerNames(), "all")...),

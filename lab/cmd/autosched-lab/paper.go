@@ -64,7 +64,8 @@ that name; it has more jobs, and gives other numbers.`,
 			for _, u := range left {
 				seconds += u.Seconds
 			}
-			fmt.Fprintf(notes, "%d of %d units are left, about %v of processor time, %d at a time\n", len(left), len(units),
+			fmt.Fprintf(notes, "%d of %d units are left, about %v of processor time, %d at a time\n", len(left),
+				len(units),
 				time.Duration(seconds*float64(time.Second)).Round(time.Second), cmp.Or(r.Jobs, 1))
 			if estimate {
 				return nil

@@ -1,0 +1,153 @@
+package paper
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the page and its plots anew")
+
+const pagePath = "../../docs/paper.md"
+
+// TestPage: the page and its plots agree with the files of results.
+func TestPage(t *testing.T) {
+	if *update {
+		if err := Write("results", pagePath); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, plots, err := Render("results")
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func(path string, want []byte) {
+		t.Helper()
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is not what the results give: write it with -update", path)
+		}
+	}
+	same(pagePath, text)
+	for name, plot := range plots {
+		same(filepath.Join(strings.TrimSuffix(pagePath, ".md"), name), plot)
+	}
+}
+
+// TestUnitsAgain: units that need no file give the values in the results to the digit.
+func TestUnitsAgain(t *testing.T) {
+	known, err := Read("results")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"methods/helios-like/tiresias/default/1", "methods/helios-like/lucid/random-preset/1",
+		"windows/helios-like/themis"}
+	for _, u := range allUnits() {
+		if !slices.Contains(names, u.ID()) {
+			continue
+		}
+		if known[u.ID()] == nil {
+			t.Fatalf("%s has no result", u.ID())
+		}
+		got, err := u.Measure(context.Background(), &Data{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var was bytes.Buffer
+		if err := json.Compact(&was, known[u.ID()].Values); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got.Values, was.Bytes()) {
+			t.Errorf("%s: %s, the result has %s", u.ID(), got.Values, was.Bytes())
+		}
+	}
+}
+
+// TestUnitsAreNamedOnce: every unit has a name of its own, and every figure that is built has units.
+func TestUnitsAreNamedOnce(t *testing.T) {
+	seen := map[string]bool{}
+	for _, u := range allUnits() {
+		if seen[u.ID()] {
+			t.Errorf("two units are %s", u.ID())
+		}
+		seen[u.ID()] = true
+	}
+	for _, f := range Figures {
+		units, err := Units(f.ID, false)
+		if built := f.Missing == ""; built != (err == nil) || built && len(units) == 0 {
+			t.Errorf("figure %s: %d units, %v", f.ID, len(units), err)
+		}
+	}
+	if _, err := Units("99", false); err == nil {
+		t.Error("a figure 99 is accepted")
+	}
+}
+
+// TestMeasureResumes: a unit that the results have is not measured again, and one whose trace is missing is named.
+func TestMeasureResumes(t *testing.T) {
+	units, err := Units("", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	units = slices.DeleteFunc(units, func(u Unit) bool { return !strings.HasSuffix(u.ID(), "/themis/default/1") })
+	r := Run{Results: t.TempDir(), Traces: t.TempDir(), Commit: "x", Jobs: 2}
+	left, err := r.Left(units)
+	if err != nil || len(left) != len(units) {
+		t.Fatalf("%d of %d are left: %v", len(left), len(units), err)
+	}
+	left = slices.DeleteFunc(left, func(u Unit) bool {
+		return u.Data == "" && !strings.Contains(u.ID(),
+			"pai-like-0.9")
+	})
+	missing, err := r.Measure(context.Background(), left)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := r.Left(left); err != nil || len(again) != len(missing) || len(again) == len(left) {
+		t.Errorf("%d are left of %d, %d without a trace: %v", len(again), len(left), len(missing), err)
+	}
+}
+
+// TestSpan: a method that is twice as fast on every stretch has an interval of 2, and one with a bad stretch is wide.
+func TestSpan(t *testing.T) {
+	of := func(last float64) cell {
+		o := &Outcome{Stretches: make([]float64, stretches)}
+		for i := range o.Stretches {
+			o.Stretches[i] = 10
+		}
+		o.Stretches[stretches-1] = last
+		return cell{o}
+	}
+	if lo, hi := of(10).span(cell{{Stretches: slices.Repeat([]float64{5}, stretches)}}); lo != 2 || hi != 2 {
+		t.Errorf("%g to %g, want 2", lo, hi)
+	}
+	if lo, hi := of(1000).span(of(10)); lo > 1.01 || hi < 5 {
+		t.Errorf("%g to %g, want from 1 to more than 5", lo, hi)
+	}
+}
+
+// TestLearn: the threshold that separates all windows is found.
+func TestLearn(t *testing.T) {
+	var all []place
+	for i := range 10 {
+		x := place{Features: Features{Load: float64(i % 3), Waiting: float64(i) / 10}}
+		if i >= 6 {
+			x.once = .1
+		}
+		all = append(all, x)
+	}
+	got := learn(all)
+	if got.feature.name != "waiting" || !got.above || math.Abs(got.value-.55) > 1e-9 {
+		t.Errorf("%s, want waiting above .55", &got)
+	}
+}
