@@ -196,8 +196,8 @@ func (u *Unit) Measure(ctx context.Context, d *Data) (*Result, error) {
 		return nil, err
 	}
 	return &Result{Unit: u.ID(), Command: "autosched-lab paper --only '^" + u.ID() + "$'",
-		Simulator: simulator.Version,
-		Seed:      u.Seed, Values: text, Times: times, took: (cputime.Process() - began).Round(100 * time.Millisecond)}, nil
+		Simulator: simulator.Version, Seed: u.Seed, Values: text, Times: times,
+		took: (cputime.Process() - began).Round(100 * time.Millisecond)}, nil
 }
 
 // values reads the values of a result; an absent one is false.
