@@ -68,7 +68,7 @@ func hasAnchor(text, anchor string) bool {
 // the page of results, which is generated.
 const (
 	MaxPages = 24
-	MaxWords = 42000
+	MaxWords = 43500
 )
 
 // index checks that docs/README.md lists every page of docs, and that there are not too many or too long ones.

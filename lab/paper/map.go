@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -81,6 +82,7 @@ more than a node ("wide"), and a share of the JCT that jobs wait when it is simu
 				x.Tail),
 			number("%.2f", x.Drift), number("%.2f", x.Wide), number("%.2f", x.Waiting), fmt.Sprint(x.Knobs))
 	}
+	p.bySet(all)
 	p.plots["map.svg"] = mapPlot(all)
 	p.printf("\n![Gain of tuning once, over features of the history](paper/map.svg)\n")
 	p.table(1, "Spearman's correlation with", "once", "hourly", "hindsight")
@@ -95,6 +97,51 @@ more than a node ("wide"), and a share of the JCT that jobs wait when it is simu
 		p.row(f.name, correlation(v, gains[0]), correlation(v, gains[1]), correlation(v, gains[2]))
 	}
 	p.rule(all)
+}
+
+// bySet sums the map up by trace.
+func (p *page) bySet(all []place) {
+	p.printf("\nBy trace: geometric means, the least of a window, and losses of more than 1 %%.\n")
+	p.table(1, "trace", "cells", "once", "least", "losses", "hourly", "least", "losses", "hindsight")
+	sets := []string{""}
+	for i := range all {
+		if !slices.Contains(sets, all[i].x.set) {
+			sets = append(sets, all[i].x.set)
+		}
+	}
+	for _, set := range append(sets[1:], "") {
+		var gains [3][]float64
+		n := 0
+		for i := range all {
+			if set != "" && all[i].x.set != set {
+				continue
+			}
+			n++
+			for k, g := range []float64{all[i].once, all[i].hourly, all[i].hindsight} {
+				if !math.IsNaN(g) {
+					gains[k] = append(gains[k], g)
+				}
+			}
+		}
+		row := []string{cmp.Or(set, "all"), fmt.Sprint(n)}
+		for k, g := range gains {
+			if len(g) == 0 {
+				row = append(row, make([]string, 3-k/2*2)...)
+				continue
+			}
+			row = append(row, number("%.3f", math.Exp(stats.Mean(g))))
+			if k < 2 {
+				losses := 0
+				for _, v := range g {
+					if v < -.01 {
+						losses++
+					}
+				}
+				row = append(row, number("%.3f", math.Exp(slices.Min(g))), fmt.Sprintf("%d of %d", losses, len(g)))
+			}
+		}
+		p.row(row...)
+	}
 }
 
 // correlation is Spearman's of the pairs whose second value is known.

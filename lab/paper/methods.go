@@ -60,7 +60,7 @@ type published struct {
 
 // variants of the published tuner. Iterations are 40, without the search controller 10, as in the paper's section 5.3.
 var variants = []published{
-	{"published", "generator, BlueFin, 40 samples, causal rejection and scope", "forecast", false, true, false, 40},
+	{"published", "generator, BlueFin, 40 samples, rejection and scope", "forecast", false, true, false, 40},
 	{"published-groups", "with the trace aggregator", "forecast", false, true, true, 40},
 	{"published-no-causal", "without the causal model", "forecast", false, false, false, 40},
 	{"published-no-controller", "without the causal model, 10 samples", "forecast", false, false, false, 10},
@@ -117,8 +117,8 @@ var methodTable = []method{
 	{"autosched/futures=8", 1, 90, true, 7},
 }
 
-// hourly is the published tuner outside the core windows.
-var hourly = method{"published", 1, 15, false, 6}
+// everyHour is the published tuner outside the core windows.
+var everyHour = method{"published", 1, 15, false, 6}
 
 func methodID(window, scheduler, method string, seed int) string {
 	return fmt.Sprintf("methods/%s/%s/%s/%d", window, scheduler, method, seed)
@@ -129,7 +129,7 @@ func methodUnits() (out []Unit) {
 		x := &windows[i]
 		of := methodTable
 		if !x.core {
-			of = append(slices.DeleteFunc(slices.Clone(methodTable), func(m method) bool { return m.core }), hourly)
+			of = append(slices.DeleteFunc(slices.Clone(methodTable), func(m method) bool { return m.core }), everyHour)
 		}
 		names := schedulerNames
 		if x.core {

@@ -126,7 +126,7 @@ func (p *page) headline() {
 
 Average JCT of the default over each method's: above 1 is better. Means over the seeds of methods that draw. "fixed" is
 the paper's Fixed: the best of %d configurations on the window itself, in hindsight. "published" is the tuner of the
-paper: its generator, BlueFin with 40 samples on the next hour, rejection and scope by a causal model, the best adopted
+paper: its generator, BlueFin with 40 measurements on the next hour, rejection and scope by a causal model, the best adopted
 every hour; "its optimal" the same on the true next hour. "paper" is the product's --adoption paper, "daily" the answer of
 the daily rule at the beginning of the window, held, "autosched" what the service does, "oracle" its search on the true
 next hours. Losses of more than 1 %% are bold.

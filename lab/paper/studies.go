@@ -85,16 +85,12 @@ func features(ctx context.Context, d *Data, x *window, scheduler string) (*Featu
 			late = append(late, j.Duration.Seconds())
 		}
 	}
-	mean, squares := stats.Mean(hours), 0.
-	for _, v := range hours {
-		squares += (v - mean) * (v - mean) / float64(len(hours))
-	}
 	slices.Sort(work)
 	top := 0.
 	for _, w := range work[len(work)-(len(work)+99)/100:] {
 		top += w
 	}
-	f.Burst, f.Tail, f.Wide, f.Drift = squares/mean, top/all, wide/all, stats.KS(early, late)
+	f.Burst, f.Tail, f.Wide, f.Drift = burst(hours), top/all, wide/all, stats.KS(early, late)
 	e, err := replay.Prepare(o)
 	if err != nil {
 		return nil, err
