@@ -18,8 +18,8 @@ import (
 
 // Twin is the distance of a synthetic trace from a recorded one.
 type Twin struct {
-	// Durations is the Kolmogorov-Smirnov distance of the durations, Hours that of the hourly submissions over their mean,
-	// Sizes half the sum of the differences of the shares of jobs by GPUs; absent where the original has none.
+	// Durations is the Kolmogorov-Smirnov distance of the durations, Hours that of the hourly submissions over their
+	// mean, Sizes half the sum of the differences of the shares of jobs by GPUs; absent where the original has none.
 	Durations *float64 `json:"durations_ks,omitempty"`
 	Hours     float64  `json:"hours_ks"`
 	Sizes     *float64 `json:"sizes,omitempty"`
