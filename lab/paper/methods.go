@@ -41,7 +41,12 @@ type Outcome struct {
 	Changed map[string]int `json:"changed,omitempty"`
 	// Rejected counts proposals that the causal model rejected.
 	Rejected int `json:"rejected,omitempty"`
+	// Close is the share of a round's measurements that are within relax of its best, of published-rejects.
+	Close float64 `json:"close,omitempty"`
 }
+
+// samples of a round of the published tuner.
+const samples = 40
 
 // stretches of a window in an interval's bootstrap.
 const stretches = 20
@@ -60,13 +65,15 @@ type published struct {
 
 // variants of the published tuner. Iterations are 40, without the search controller 10, as in the paper's section 5.3.
 var variants = []published{
-	{"published", "generator, BlueFin, 40 samples, rejection and scope", "forecast", false, true, false, 40},
-	{"published-groups", "with the trace aggregator", "forecast", false, true, true, 40},
-	{"published-no-causal", "without the causal model", "forecast", false, false, false, 40},
+	{"published", "generator, BlueFin, 40 samples, rejection and scope", "forecast", false, true, false, samples},
+	{"published-groups", "with the trace aggregator", "forecast", false, true, true, samples},
+	{"published-no-causal", "without the causal model", "forecast", false, false, false, samples},
 	{"published-no-controller", "without the causal model, 10 samples", "forecast", false, false, false, 10},
-	{"published-no-generator", "on the last hour", "last hour", false, true, false, 40},
-	{"published-no-predictor", "remaining durations drawn from history", "forecast", true, true, false, 40},
-	{"published-optimal", "on the true next hour: the paper's Optimal", "truth", false, true, false, 40},
+	{"published-no-generator", "on the last hour", "last hour", false, true, false, samples},
+	{"published-no-predictor", "remaining durations drawn from history", "forecast", true, true, false, samples},
+	{"published-rejects", "rejection as published: whenever the model expects less than the best, without a test of it",
+		"forecast", false, true, false, samples},
+	{"published-optimal", "on the true next hour: the paper's Optimal", "truth", false, true, false, samples},
 }
 
 // settingsOf are ablations of autosched.
@@ -100,6 +107,7 @@ var methodTable = []method{
 	{"selftune", 3, 12, true, 1},
 	{"autosched", 3, 45, true, 1},
 	{"published-optimal", 3, 10, true, 3},
+	{"published-rejects", 1, 15, true, 3},
 	{"fixed-history", 1, 5, true, 3},
 	{"published-no-causal", 3, 15, true, 4},
 	{"published-no-generator", 3, 10, true, 4},
@@ -312,6 +320,11 @@ func (p *published) run(ctx context.Context, e *replay.Evaluation, out *Outcome)
 	o.Horizon = time.Hour
 	arrived := simulator.ID(0)
 	var state json.RawMessage
+	var rejects *rejecter
+	near := 0.
+	if p.name == "published-rejects" {
+		rejects = newRejecter(ctx, o.Scheduler.Space, o.Seed)
+	}
 	for n := 0; ; n++ {
 		at := o.From + time.Duration(n)*o.Interval
 		if err := live.Sim.RunUntil(ctx, at); err != nil {
@@ -350,7 +363,9 @@ func (p *published) run(ctx context.Context, e *replay.Evaluation, out *Outcome)
 		r := e.Round(x, incumbent, in.Seed)
 		r.Sampler, r.State, r.NoPresets, r.Always, r.Budget = "bluefin", state, true, true, p.budget
 		var pruner *prune.Pruner
-		if p.causal {
+		if rejects != nil {
+			r.Pruner = rejects
+		} else if p.causal {
 			pruner = prune.New(ctx, r.Space, incumbent, in.Seed)
 			r.Pruner = pruner
 		}
@@ -360,6 +375,9 @@ func (p *published) run(ctx context.Context, e *replay.Evaluation, out *Outcome)
 		}
 		state = got.State
 		out.Rounds++
+		if rejects != nil {
+			near += within(got.Trials)
+		}
 		out.Evaluations += got.Stats.Evaluations
 		if pruner != nil {
 			out.Rejected += pruner.Rejected
@@ -371,6 +389,9 @@ func (p *published) run(ctx context.Context, e *replay.Evaluation, out *Outcome)
 			live.Sim.Reconfigure(o.Scheduler.New(incumbent))
 			live.Applied(at, incumbent.Hash())
 		}
+	}
+	if rejects != nil {
+		out.Rejected, out.Close = rejects.rejected, near/float64(max(1, out.Rounds))
 	}
 	out.outcomes(e, &live.Sim)
 	return nil
