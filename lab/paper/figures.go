@@ -21,8 +21,8 @@ type Figure struct {
 	Experiments []string
 	// Missing is why it is not built; empty if it is.
 	Missing string
-	// Why is the reason of a difference from the paper, as far as an experiment shows it.
-	Why string
+	// why is the reason of a difference from the paper, as far as results show one: "" if they do not.
+	why func(*page) string
 	// here are the numbers measured, by window.
 	here func(*page) []measured
 	// detail writes a section.
@@ -46,35 +46,46 @@ var Figures = []Figure{
 		High:        1,
 		Experiments: []string{"arrivals"}, here: (*page).dayErrors, detail: (*page).forecasts},
 	{ID: "table-3", Title: "accuracy of a duration's class at submission, %", Claim: "82.7 to 90.4", Low: 82.7,
-		High:        90.4,
-		Experiments: []string{"predictor"}, here: (*page).accuracies, detail: (*page).predictor},
+		High: 90.4, Experiments: []string{"predictor"}, here: (*page).accuracies, why: (*page).whileRunning,
+		detail: (*page).predictor},
+	{ID: "table-5", Title: "error of the next hour's submissions by cosine over that by absolute differences",
+		Claim: "JCT 1.04 to 1.09", Low: 1.03, High: 1.1, Experiments: []string{"similarity"}, here: (*page).likeness,
+		detail: (*page).likenessTable},
 	{ID: "9", Title: "Tiresias: JCT of SelfTune over AutoSched's", Claim: "1.10 to 1.36", Low: 1.1, High: 1.36,
-		Experiments: []string{"methods"}, here: over("tiresias", "selftune", "published")},
+		Experiments: []string{"methods"}, here: over("tiresias", "selftune", "published"),
+		why: noneToForesee("tiresias")},
 	{ID: "10", Title: "Tiresias: JCT without the search controller over that with it", Claim: "about 1", Low: .97,
 		High: 1.05, Experiments: []string{"methods"}, here: over("tiresias", "published-no-controller", "published"),
 		detail: (*page).ablations},
 	{ID: "11", Title: "Tiresias: samples of a round over those measured, the others being rejected",
-		Claim: "9.5 to 22.7", Low: 9.5, High: 22.7, Experiments: []string{"methods"}, here: saved("tiresias")},
+		Claim: "9.5 to 22.7", Low: 9.5, High: 22.7, Experiments: []string{"methods"}, here: saved("tiresias"),
+		why: noneToReject("tiresias")},
 	{ID: "12", Title: "Tiresias: time of a measurement over that with the trace aggregator", Claim: "2.6 to 5.8",
 		Low:  2.6,
-		High: 5.8, Experiments: []string{"aggregator"}, here: grouped("tiresias"), detail: (*page).aggregator},
+		High: 5.8, Experiments: []string{"aggregator"}, here: grouped("tiresias"),
+		why: fewAlike("tiresias"), detail: (*page).aggregator},
 	{ID: "13", Title: "Themis: share of jobs with a finish-time fairness of at most 1, AutoSched's over Fixed's",
 		Claim: "1.07 to 1.12", Low: 1.07, High: 1.12, Experiments: []string{"methods"}, here: (*page).fairness,
 		detail: (*page).fair},
 	{ID: "15", Title: "Themis: samples of a round over those measured, the others being rejected", Claim: "4.8 to 5.5",
-		Low: 4.8, High: 5.5, Experiments: []string{"methods"}, here: saved("themis")},
+		Low: 4.8, High: 5.5, Experiments: []string{"methods"}, here: saved("themis"),
+		why: noneToReject("themis")},
 	{ID: "16", Title: "Themis: time of a measurement over that with the trace aggregator", Claim: "1.9 to 3.9",
 		Low:  1.9,
-		High: 3.9, Experiments: []string{"aggregator"}, here: grouped("themis")},
+		High: 3.9, Experiments: []string{"aggregator"}, here: grouped("themis"),
+		why: fewAlike("themis")},
 	{ID: "18", Title: "Lucid: JCT of SelfTune over AutoSched's", Claim: "up to 1.15 to 1.17", Low: 1.05, High: 1.17,
-		Experiments: []string{"methods"}, here: over("lucid", "selftune", "published")},
+		Experiments: []string{"methods"}, here: over("lucid", "selftune", "published"),
+		why: noneToForesee("lucid")},
 	{ID: "19", Title: "Lucid: JCT with the search controller over that without it", Claim: "1 to 1.05", Low: 1,
 		High:        1.05,
 		Experiments: []string{"methods"}, here: over("lucid", "published", "published-no-controller")},
 	{ID: "20a", Title: "Lucid: samples of a round over those measured, the others being rejected", Claim: "up to 3.4",
-		Low: 1.5, High: 3.4, Experiments: []string{"methods"}, here: saved("lucid")},
+		Low: 1.5, High: 3.4, Experiments: []string{"methods"}, here: saved("lucid"),
+		why: noneToReject("lucid")},
 	{ID: "20b", Title: "Lucid: time of a measurement over that with the trace aggregator", Claim: "up to 5.7", Low: 1.5,
-		High: 5.7, Experiments: []string{"aggregator"}, here: grouped("lucid")},
+		High: 5.7, Experiments: []string{"aggregator"}, here: grouped("lucid"),
+		why: fewAlike("lucid")},
 	{ID: "21b", Title: "how often hourly tuning changes each parameter", Experiments: []string{"methods"},
 		detail: (*page).changed},
 	{ID: "map", Title: "what tuning is worth, by window", Experiments: []string{"methods", "windows"},
@@ -98,8 +109,6 @@ var Figures = []Figure{
 	{ID: "21a", Title: "Lucid's causal graph", Missing: "as 7"},
 	{ID: "table-4", Title: "error of the causal performance model",
 		Missing: "`autosched-lab foresee` measures it; [notes/causal-model.md](notes/causal-model.md) has its numbers"},
-	{ID: "table-5", Title: "JCT with four metrics of similarity of the generator",
-		Missing: "one metric is built, the sum of absolute differences, on which the paper settles"},
 }
 
 // forecastTraces are the windows whose traces predictors are measured on.
@@ -176,6 +185,52 @@ func saved(scheduler string) func(*page) []measured {
 	}
 }
 
+// noneToReject says how many of a round's measurements are as good as its best.
+func noneToReject(scheduler string) func(*page) string {
+	return func(p *page) string {
+		var near []float64
+		p.each(scheduler, "published-rejects", "published-rejects", func(_ *window, a, _ cell) {
+			near = append(near, a.mean(func(o *Outcome) float64 { return o.Close }))
+		})
+		return fmt.Sprintf("%.0f %% of a round's measurements are within 5 %% of its best: there is nothing to reject",
+			100*stats.Mean(near))
+	}
+}
+
+// fewAlike says how many groups the jobs of an hour make.
+func fewAlike(scheduler string) func(*page) string {
+	return func(p *page) string {
+		jobs, groups := 0., 0.
+		for i := range windows {
+			if g := read[Aggregated](&p.results, "aggregator/"+windows[i].name+"/"+scheduler); g != nil {
+				jobs, groups = jobs+g.JobsIn, groups+g.JobsOut
+			}
+		}
+		return fmt.Sprintf("few jobs of a round are alike: %.0f make %.0f groups", jobs, groups)
+	}
+}
+
+// noneToForesee says what the true next hour gives, which no forecast can exceed.
+func noneToForesee(scheduler string) func(*page) string {
+	return func(p *page) string {
+		all := over(scheduler, "selftune", "published-optimal")(p)
+		if len(all) == 0 {
+			return ""
+		}
+		return "with the true next hour in place of the forecast: " + texts(all)
+	}
+}
+
+func (p *page) whileRunning() string {
+	var all []measured
+	for _, name := range forecastTraces {
+		if x := read[Predicted](&p.results, "predictor/"+name); x != nil {
+			all = append(all, measured{name, 100 * x.Queries["uniform"].Accuracy})
+		}
+	}
+	return "asked at an instant of a job's life: " + texts(all) + "; which the paper asks is not said"
+}
+
 // grouped is the speed-up by groups, by window.
 func grouped(scheduler string) func(*page) []measured {
 	return func(p *page) (out []measured) {
@@ -223,6 +278,11 @@ func (f *Figure) text(all []measured) string {
 		lo, hi, mean := f.spread(all)
 		return fmt.Sprintf("%.3g to %.3g, mean %.3g of %d", lo, hi, mean, len(all))
 	}
+	return texts(all)
+}
+
+// texts are numbers with their windows.
+func texts(all []measured) string {
 	var out []string
 	for _, m := range all {
 		out = append(out, fmt.Sprintf("%.3g %s", m.value, m.window))

@@ -236,7 +236,10 @@ func (p *page) figures() {
 		all := f.here(p)
 		same, why := f.verdict(all), ""
 		if same != "" && same != "yes" {
-			why = cmp.Or(f.Why, "unknown")
+			if f.why != nil {
+				why = f.why(p)
+			}
+			why = cmp.Or(why, "unknown")
 		}
 		p.row(f.ID, f.Title, f.Claim, f.text(all), same, why)
 	}

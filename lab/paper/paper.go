@@ -85,7 +85,8 @@ func Units(figure string, core bool) ([]Unit, error) {
 
 func allUnits() []Unit {
 	return slices.Concat(methodUnits(), windowUnits(), rejectionUnits(), aggregatorUnits(), predictorUnits(),
-		arrivalUnits(), twinUnits())
+		arrivalUnits(), twinUnits(),
+		similarityUnits())
 }
 
 func (r *Run) path(experiment string) string { return filepath.Join(r.Results, experiment+".jsonl") }

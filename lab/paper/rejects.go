@@ -30,7 +30,7 @@ type rejecter struct {
 }
 
 const (
-	// relax is the paper's gamma, exploit the share of proposals that may be rejected, its epsilon, which it does not say.
+	// relax is the paper's gamma, exploit the share of proposals that may be rejected: its epsilon, of unknown size.
 	relax   = .95
 	exploit = .9
 	// keptRows bounds the trials that the model is fitted to, the latest.
