@@ -66,6 +66,8 @@ type Event struct {
 	// job that waits may not start, on Submitted and Preempted, 0 for none.
 	Lost      bool
 	HoldUntil time.Duration
+	// StartUp is how long a job had held its GPUs before it ran, on Started and Resumed. It counts as run time.
+	StartUp time.Duration
 	// Labels classify the job, with commas between: debug, interactive. On Submitted, and on Started
 	// within a snapshot; no simulation uses them.
 	Labels string
@@ -146,6 +148,8 @@ func (e *Event) Validate() error {
 		return fmt.Errorf("hold_until_time: is more than a hundred years from the zero")
 	case e.LevelAttained < 0:
 		return fmt.Errorf("level_attained: %v is negative", e.LevelAttained)
+	case e.StartUp < 0:
+		return fmt.Errorf("start_up: %v is negative", e.StartUp)
 	case e.Attained < 0:
 		return fmt.Errorf("attained_service: %v is negative", e.Attained)
 	}

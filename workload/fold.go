@@ -118,9 +118,12 @@ func (f *folded) ran(now, attained time.Duration) {
 
 func (f *folded) start(e *jobEvent, now time.Duration) {
 	f.spend(now)
-	f.Since, f.Running, f.HoldUntil = now, true, 0
+	held := min(e.startUp, max(0, now-f.Since)) // since the last stay, at most
+	f.Since, f.Running, f.HoldUntil = now-held, true, 0
 	f.Starts++
 	f.place(e)
+	f.WaitTime, f.accountedTo = f.WaitTime-held, now-held
+	f.spend(now)
 }
 
 // place notes where a job runs from now on, and on how many GPUs.

@@ -295,8 +295,8 @@ func (j *Job) checkRequest() (field, why string) {
 	case r.NodeCount > 0 && j.GPUs%(1000*MilliGPU(r.NodeCount)) != 0:
 		return "node_count", fmt.Sprintf("%g GPUs cannot be shared equally by %d nodes", float64(j.GPUs)/1000,
 			r.NodeCount)
-	case r.Priority < 0 || r.Priority > MaxPriority:
-		return "priority", fmt.Sprintf("%d is not between 0 and 2^40", r.Priority)
+	case r.Priority < -MaxPriority || r.Priority > MaxPriority:
+		return "priority", fmt.Sprintf("%d is not between -2^40 and 2^40", r.Priority)
 	case r.Requeue > RequeueRestarts:
 		return "requeue", fmt.Sprintf("%d is not known", r.Requeue)
 	case r.HoldOff < 0 || r.HoldOff > MaxDuration:

@@ -102,6 +102,7 @@ type jobEvent struct {
 	levelAttained time.Duration
 	leaseUntil    time.Duration
 	holdUntil     time.Duration
+	startUp       time.Duration
 	sharesWith    string
 }
 
@@ -176,7 +177,7 @@ func (l *Ledger) applyJob(e *Event, observed bool) {
 	je := jobEvent{id: e.ID, kind: e.Kind, observed: observed, time: e.Time, gpus: e.Job.GPUs, status: e.Job.Status,
 		placement: e.Placement, attained: e.Attained, hasAttained: e.HasAttained, levelAttained: e.LevelAttained,
 		hasLevel: e.HasLevel, leaseUntil: e.LeaseUntil, sharesWith: e.SharesWith, pool: e.Pool,
-		lost: e.Lost, holdUntil: e.HoldUntil}
+		lost: e.Lost, holdUntil: e.HoldUntil, startUp: e.StartUp}
 	if je.describes() {
 		j := e.Job
 		j.Duration = 0

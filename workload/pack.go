@@ -21,6 +21,7 @@ const (
 	packedRequest // of the job
 	packedAsks    // and more of it
 	packedHeld    // the progress was lost, or the job may not start for a time
+	packedStartUp
 )
 
 // pack packs the events of a job that was submitted and ended, without ignored ones.
@@ -95,6 +96,7 @@ func (p *packer) event(e *jobEvent, last time.Duration) {
 	}
 	set(packedAsks, request.more())
 	set(packedHeld, e.lost || e.holdUntil != 0)
+	set(packedStartUp, e.startUp != 0)
 	p.b = append(p.b, byte(e.kind))
 	p.b = binary.AppendUvarint(p.b, uint64(flags))
 	p.num(int64(e.time - last))
@@ -153,6 +155,9 @@ func (p *packer) event(e *jobEvent, last time.Duration) {
 		}
 		p.num(lost)
 		p.num(int64(e.holdUntil))
+	}
+	if e.startUp != 0 {
+		p.num(int64(e.startUp))
 	}
 }
 
@@ -239,6 +244,9 @@ func (u *unpacker) event(e *jobEvent, job string, last time.Duration) {
 	}
 	if flags&packedHeld != 0 {
 		e.lost, e.holdUntil = u.num() == 1, time.Duration(u.num())
+	}
+	if flags&packedStartUp != 0 {
+		e.startUp = time.Duration(u.num())
 	}
 }
 

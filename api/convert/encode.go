@@ -19,7 +19,8 @@ func EventToProto(e *workload.Event, zero time.Time) *pb.Event {
 	out := &pb.Event{EventId: e.ID, Kind: pb.Event_Kind(e.Kind), SchedulerTime: z.at(e.Time),
 		Placement: PlacementToProto(e.Placement), SharesGpusWith: e.SharesWith, Pool: int32(e.Pool),
 		AttainedService: known(e.Attained, e.HasAttained), LevelAttained: known(e.LevelAttained, e.HasLevel),
-		LeaseExpireTime: z.unlessZero(e.LeaseUntil), HoldUntilTime: z.unlessZero(e.HoldUntil), ProgressLost: e.Lost}
+		LeaseExpireTime: z.unlessZero(e.LeaseUntil), HoldUntilTime: z.unlessZero(e.HoldUntil), ProgressLost: e.Lost,
+		StartUp: known(e.StartUp, e.StartUp != 0)}
 	out.ConfigurationRevision, _ = strconv.ParseInt(e.Revision, 10, 64) // 0 where none is in force
 	if e.Job.ID != "" {
 		out.Job = JobToProto(&e.Job, zero)

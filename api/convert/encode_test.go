@@ -26,7 +26,7 @@ func drawJob(t *rapid.T) workload.Job {
 		MilliCPUs: rapid.Int64Range(0, 1e9).Draw(t, "cpus"), Memory: rapid.Int64Range(0, 1e9).Draw(t, "memory"),
 		TimeLimit: time.Duration(span.Draw(t, "limit")),
 		NodeCount: rapid.SampledFrom([]int32{0, 1, 8}).Draw(t, "nodes"),
-		Nice:      rapid.Int32Range(-1000, 1000).Draw(t, "nice"), Priority: rapid.Int64Range(0, 1<<40).Draw(t, "priority"),
+		Nice:      rapid.Int32Range(-1000, 1000).Draw(t, "nice"), Priority: rapid.Int64Range(-1<<40, 1<<40).Draw(t, "priority"),
 		QOS: text.Draw(t, "qos"), Account: text.Draw(t, "account"),
 		Requeue: workload.RequeueMode(rapid.IntRange(0, 2).Draw(t, "requeue")),
 		HoldOff: time.Duration(span.Draw(t, "hold"))}.Shared()
@@ -72,6 +72,7 @@ func TestEventsRoundTrip(t *testing.T) {
 			}
 			drawPlace(t, &e)
 			e.Lost = rapid.Bool().Draw(t, "lost")
+			e.StartUp = time.Duration(rapid.Int64Range(0, 1<<40).Draw(t, "start-up"))
 		case e.Kind.OfNode():
 			e.Node, e.NodeGPUs = "n", rapid.IntRange(1, 8).Draw(t, "gpus")
 		case e.Kind == workload.ConfigApplied:

@@ -69,6 +69,7 @@ func EventFromProto(e *pb.Event) (workload.Event, *Fault) {
 		c.describe("job", job, &out.Job)
 		out.Labels = c.labels("job.rule_labels", job)
 	}
+	out.StartUp = c.duration("start_up", e.GetStartUp())
 	out.Lost, out.HoldUntil = e.GetProgressLost(), c.Time("hold_until_time", e.GetHoldUntilTime())
 	if out.Kind.OfNode() {
 		out.Node, out.NodeGPUs = node.GetNodeId(), int(node.GetGpus())

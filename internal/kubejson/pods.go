@@ -10,8 +10,8 @@ import (
 // IsGPU reports whether a resource is GPUs, as nvidia.com/gpu is.
 func IsGPU(resource string) bool { return strings.HasSuffix(resource, "/gpu") }
 
-// PodGPUs is the number of GPUs that a pod requests, or is limited to where it requests none: of its containers
-// together, or of the largest one before them.
+// PodGPUs is the number of GPUs that a pod requests, or is limited to where it requests none: of its containers and
+// sidecars together, or of one before them with the sidecars that began earlier, if that is more.
 func PodGPUs(spec Value) int {
 	of := func(container Value) int {
 		for _, list := range []string{"requests", "limits"} {
@@ -21,12 +21,17 @@ func PodGPUs(spec Value) int {
 		}
 		return 0
 	}
-	sum, first := 0, 0
+	sidecars, first := 0, 0
+	for _, c := range spec.Get("initContainers").Items() {
+		n := of(c)
+		first = max(first, sidecars+n)
+		if c.Get("restartPolicy").Text() == "Always" {
+			sidecars += n
+		}
+	}
+	sum := sidecars
 	for _, c := range spec.Get("containers").Items() {
 		sum += of(c)
-	}
-	for _, c := range spec.Get("initContainers").Items() {
-		first = max(first, of(c))
 	}
 	return max(sum, first)
 }

@@ -31,8 +31,10 @@ func (w *wire) event(e *workload.Event) {
 	for i := range e.Active {
 		outer := w.enter(43)
 		w.part(&e.Active[i])
+		number(w, 44, &e.Active[i].StartUp)
 		w.leave(outer)
 	}
+	number(w, 44, &e.StartUp)
 }
 
 // part writes or reads an event without Active: the parts of a snapshot have none.
@@ -76,7 +78,7 @@ func (w *wire) part(e *workload.Event) {
 }
 
 func (w *wire) request(j *workload.Job) {
-	if w.reading && w.next == 0 || !w.reading && j.Requested == (workload.Requested{}) {
+	if w.reading && (w.next == 0 || w.next > 42) || !w.reading && j.Requested == (workload.Requested{}) {
 		return
 	}
 	q := j.Request()

@@ -53,6 +53,7 @@ func drawEvent(t *rapid.T) workload.Event {
 		e.Job.Requested = q.Shared()
 	}
 	if rapid.Bool().Draw(t, "held") {
+		e.StartUp = span.Draw(t, "start-up")
 		e.Lost, e.HoldUntil = rapid.Bool().Draw(t, "lost"), span.Draw(t, "hold until")
 	}
 	if rapid.Bool().Draw(t, "attained") {

@@ -22,7 +22,7 @@ import (
 // and a program of a lower reader version refuses the directory.
 const (
 	layoutVersion = 2
-	readerVersion = 6 // the highest of fieldReaders
+	readerVersion = 7 // the highest of fieldReaders
 	layout1Reader = 1 // the reader version of records of layout 1
 )
 
@@ -47,6 +47,8 @@ var fieldReaders = map[string]uint64{
 	"SchedulerRevision.cluster.vcs.cohort": 6,
 	"SchedulerRevision.cluster.vcs.borrow": 6,
 	"SchedulerRevision.cluster.vcs.lend":   6,
+	// GPUs that jobs held before they ran.
+	"Event.StartUp": 7,
 	// Changes that follow each other, of records that have copies.
 	"Scheduler.version": 5,
 	"Study.version":     5,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/autosched/autosched/internal/kubejson"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/kube"
 	"github.com/autosched/autosched/workload/kueue"
 )
 
@@ -93,6 +94,148 @@ func TestLife(t *testing.T) {
 	if cancelled := m.Delete(object("v", nil), time.Unix(t0+30, 0)); len(cancelled) != 2 ||
 		cancelled[1].Job.Status != workload.Cancelled || cancelled[1].Time != (t0+30)*time.Second {
 		t.Errorf("%+v", cancelled)
+	}
+}
+
+// pod is one of two of job-u, of 2 GPUs on a node of its own, that was bound and began at seconds after t0; below 0 is
+// not yet.
+func pod(name string, bound, began, ended int) map[string]any {
+	at := func(s int) string { return time.Unix(t0+int64(s), 0).UTC().Format(time.RFC3339) }
+	spec := map[string]any{"containers": []any{map[string]any{"resources": map[string]any{
+		"limits": map[string]any{"nvidia.com/gpu": int64(2)}}}}}
+	status, state := map[string]any{"phase": "Pending"}, map[string]any{}
+	if bound >= 0 {
+		spec["nodeName"] = "node-" + name
+		status["conditions"] = []any{map[string]any{"type": "PodScheduled", "lastTransitionTime": at(bound)}}
+	}
+	if began >= 0 {
+		status["phase"], state["running"] = "Running", map[string]any{"startedAt": at(began)}
+	}
+	if ended >= 0 {
+		status["phase"] = "Succeeded"
+		state = map[string]any{"terminated": map[string]any{"startedAt": at(began), "finishedAt": at(ended)}}
+	}
+	status["containerStatuses"] = []any{map[string]any{"state": state}}
+	return map[string]any{"kind": "Pod", "metadata": map[string]any{"name": name, "namespace": "n",
+		"uid": "pod-" + name, "annotations": map[string]any{"kueue.x-k8s.io/workload": "job-u"}}, "spec": spec, "status": status}
+}
+
+func lines(events []workload.Event) (out []string) {
+	for _, e := range events {
+		line := fmt.Sprintf("%v %d", e.Kind, int64(e.Time/time.Second)-t0)
+		if e.StartUp > 0 {
+			line += fmt.Sprint(" after ", e.StartUp)
+		}
+		if e.Kind == workload.Resized {
+			line += fmt.Sprint(" to ", e.Job.GPUs.Whole())
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// made is a Workload that a Job was made into.
+func made(conditions map[string]string) map[string]any {
+	o := object("u", conditions)
+	o["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"kind": "Job", "name": "job", "uid": "maker",
+		"controller": true}}
+	return o
+}
+
+// TestStart: a job that is admitted waits until all of its pods run, and holds its quota meanwhile.
+func TestStart(t *testing.T) {
+	admitted := made(map[string]string{"Admitted": "True 5"})
+	byMaker := pod("b", 7, 40, -1)
+	byMaker["metadata"].(map[string]any)["annotations"] = map[string]any{}
+	byMaker["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"uid": "maker", "controller": true}}
+	ended := made(map[string]string{"Admitted": "True 5", "Finished": "True 95"})
+	started := []string{"submitted 0", "started 40 after 35s"}
+	for name, x := range map[string]struct {
+		pods    bool
+		objects []map[string]any
+		want    []string
+	}{
+		"no pods are seen": {false, []map[string]any{admitted}, []string{"submitted 0", "started 5"}},
+		"without a maker": {true, []map[string]any{object("u", map[string]string{"Admitted": "True 5"})},
+			[]string{"submitted 0", "started 5"}},
+		"no pod yet": {true, []map[string]any{admitted}, []string{"submitted 0"}},
+		"one of two": {true, []map[string]any{admitted, pod("a", 6, 10, -1)}, []string{"submitted 0"}},
+		"the other is bound": {true, []map[string]any{admitted, pod("a", 6, 10, -1), pod("b", 7, -1, -1)},
+			[]string{"submitted 0"}},
+		"both":            {true, []map[string]any{admitted, pod("a", 6, 10, -1), pod("b", 7, 40, -1)}, started},
+		"by their maker":  {true, []map[string]any{byMaker, admitted, pod("a", 6, 10, -1)}, started},
+		"saved with pods": {false, []map[string]any{pod("a", 6, 10, -1), pod("b", 7, 40, -1), admitted}, started},
+		"one has ended": {true, []map[string]any{admitted, pod("a", 6, 10, 80), pod("b", 7, 40, -1)},
+			append(slices.Clone(started), "resized 80 to 2")},
+		"both have": {true, []map[string]any{ended, pod("a", 6, 10, 94), pod("b", 7, 40, 94)},
+			append(slices.Clone(started), "finished 95")},
+		"pods are gone": {true, []map[string]any{ended}, []string{"submitted 0", "started 5", "finished 95"}},
+		"evicted before it ran": {true, []map[string]any{made(map[string]string{"Admitted": "False 50",
+			"Evicted": "True 50"}), pod("a", 6, 10, -1)}, []string{"submitted 0", "preempted 50"}},
+		"pods of the stay before": {true, []map[string]any{made(map[string]string{"Admitted": "True 200",
+			"Evicted": "False 200"}), pod("a", 6, 10, -1), pod("b", 7, 40, -1)}, []string{"submitted 0"}},
+		"PodsReady": {false, []map[string]any{reason(object("u", map[string]string{"Admitted": "True 5",
+			"PodsReady": "True 33"}), "Started")}, []string{"submitted 0", "started 33 after 28s"}},
+		"not PodsReady": {false, []map[string]any{reason(object("u", map[string]string{"Admitted": "True 5",
+			"PodsReady": "False 1"}), "WaitForStart")}, []string{"submitted 0"}},
+		"reclaimed": {false, []map[string]any{reclaimed(60)}, []string{"submitted 0", "started 5", "resized 60 to 2"}},
+	} {
+		m := kueue.Mapper{Pods: x.pods}
+		derived := kube.Derived{}
+		for _, o := range append([]map[string]any{localQueue()}, x.objects...) {
+			events, err := m.Put(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			derived.Put(events)
+		}
+		if got := lines(derived.Events()); !slices.Equal(got, x.want) {
+			t.Errorf("%s: %v, want %v", name, got, x.want)
+		}
+	}
+}
+
+// reason sets the reasons of conditions.
+func reason(o map[string]any, to string) map[string]any {
+	for _, c := range o["status"].(map[string]any)["conditions"].([]any) {
+		c.(map[string]any)["reason"] = to
+	}
+	return o
+}
+
+// reclaimed is a Workload of which the quota of one pod was given back.
+func reclaimed(at int64) map[string]any {
+	o := object("u", map[string]string{"Admitted": "True 5"})
+	o["status"].(map[string]any)["reclaimablePods"] = []any{map[string]any{"name": "main", "count": int64(1)}}
+	o["spec"].(map[string]any)["podSets"].([]any)[0].(map[string]any)["name"] = "main"
+	o["metadata"].(map[string]any)["managedFields"] = []any{map[string]any{"manager": "kueue-reclaimable-pods",
+		"time": time.Unix(t0+at, 0).UTC().Format(time.RFC3339)}}
+	return o
+}
+
+// TestPodsCome: a job that runs goes on where a pod is made again, and nothing is left of what is gone.
+func TestPodsCome(t *testing.T) {
+	m := kueue.Mapper{Pods: true}
+	put := func(o map[string]any) []workload.Event {
+		events, err := m.Put(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return events
+	}
+	put(localQueue())
+	put(made(map[string]string{"Admitted": "True 5"}))
+	put(pod("a", 6, 10, -1))
+	want := lines(put(pod("b", 7, 40, -1)))
+	m.Delete(pod("a", 6, 10, -1), time.Unix(t0+50, 0))
+	if got := lines(put(pod("c", 51, 60, -1))); !slices.Equal(got, want) || len(want) != 2 {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for _, o := range []map[string]any{made(nil), pod("b", 7, 40, -1), pod("c", 51, 60, -1)} {
+		m.Delete(o, time.Unix(t0+70, 0))
+	}
+	if jobs, pods := m.Kept(); jobs+pods > 0 {
+		t.Errorf("%d jobs and %d pods are left", jobs, pods)
 	}
 }
 

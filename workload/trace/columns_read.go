@@ -136,7 +136,9 @@ func (f *foreignRow) job(r *csvRow) workload.Job {
 		asks.NodeCount = int32(n)
 	}
 	asks.QOS, asks.Account = r.foreignText(f.qos), r.foreignText(f.account)
-	asks.Priority = r.whole(f.priority, workload.MaxPriority)
+	if r.has(f.priority) {
+		asks.Priority = r.priority(f.priority.at)
+	}
 	j.Requested = asks.Shared()
 	return j
 }

@@ -310,6 +310,22 @@ func (r *csvRow) atMost(i, decimals int, most int64) int64 {
 	return r.within(i, n, reason, most, outOfRange)
 }
 
+// priority reads a whole number of any sign.
+func (r *csvRow) priority(i int) int64 {
+	if absent(r.value(i)) {
+		return 0
+	}
+	n, reason := parseDecimal(r.value(i), 0)
+	if reason == "" && (n < -workload.MaxPriority || n > workload.MaxPriority) {
+		reason = outOfRange
+	}
+	if reason != "" {
+		r.fault(i, reason)
+		return 0
+	}
+	return n
+}
+
 // nodeCount reads the number of nodes of a job with a number of GPUs, each of which has an equal share of them.
 func (r *csvRow) nodeCount(i int, gpus workload.MilliGPU) int32 {
 	n := r.atMost(i, 0, workload.MaxPlaces)

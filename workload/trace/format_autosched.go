@@ -49,7 +49,7 @@ var autoschedFormat = formatOf("autosched", "the project's own CSV: RFC 3339 sub
 				Memory:    r.atMost(14, 0, workload.MaxMemory),
 				TimeLimit: time.Duration(r.atMost(15, 9, int64(workload.MaxDuration))),
 				NodeCount: r.nodeCount(17, j.GPUs), QOS: r.text(18), Account: r.text(19),
-				Priority: r.atMost(20, 0, workload.MaxPriority), Nice: r.nice(21), Requeue: r.requeue(22),
+				Priority: r.priority(20), Nice: r.nice(21), Requeue: r.requeue(22),
 				HoldOff: time.Duration(r.atMost(23, 9, int64(workload.MaxDuration)))}.Shared()
 			j.Nodes = r.hosts(16)
 			return j

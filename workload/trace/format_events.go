@@ -46,6 +46,7 @@ type eventLine struct {
 	Snapshot  *eventSnapshot  `json:"snapshot,omitempty"`
 	Lost      bool            `json:"progressLost,omitempty"`
 	HoldUntil *time.Time      `json:"holdUntilTime,omitempty"`
+	StartUp   span            `json:"startUp,omitempty"`
 }
 
 type eventEpoch struct {
@@ -238,7 +239,7 @@ func readEvents(in *input) error {
 // event converts a line. An error names its field: "field: why".
 func (x *eventLine) event() (e workload.Event, err error) {
 	e = workload.Event{ID: x.ID, Placement: shares(x.Placement), Lost: x.Lost, Revision: x.Revision.String(),
-		Instance: x.Instance, Hash: x.Hash}
+		StartUp: time.Duration(x.StartUp), Instance: x.Instance, Hash: x.Hash}
 	if x.Epoch != nil {
 		e.Epoch = workload.Epoch{ID: x.Epoch.ID, Counter: int64(x.Epoch.Counter)}
 	}
@@ -412,7 +413,8 @@ func NewEventWriter(w io.Writer, zero time.Time, synthetic bool, machines ...wor
 
 // Write writes one event.
 func (w *EventWriter) Write(e *workload.Event) error {
-	x := eventLine{ID: e.ID, Time: w.zero.Add(e.Time), Revision: json.Number(e.Revision), Lost: e.Lost}
+	x := eventLine{ID: e.ID, Time: w.zero.Add(e.Time), Revision: json.Number(e.Revision), Lost: e.Lost,
+		StartUp: span(e.StartUp)}
 	if e.HoldUntil != 0 {
 		at := w.zero.Add(e.HoldUntil)
 		x.HoldUntil = &at

@@ -3,19 +3,18 @@ package trace
 import (
 	"bytes"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/autosched/autosched/internal/kubejson"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/kube"
 	"github.com/autosched/autosched/workload/kueue"
 	"github.com/autosched/autosched/workload/volcano"
 )
 
 // kueueFormat is saved lists of Kueue's Workloads, with the LocalQueues that name their ClusterQueues in the same or
-// another file. A job ran from its last admission: earlier ones are not in the objects. Jobs that run or wait do until
-// the last time of any.
+// another file. A job ran from its last admission: earlier ones are not in the objects. Saved Pods say how long it then
+// took to start. Jobs that run or wait do until the last time of any.
 var kueueFormat = Format{
 	Name: "kueue", About: "Kueue, kubectl get workloads,localqueues -A -o json",
 	Header: `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"kueue.x-k8s.io/v1beta2",...},...]}`,
@@ -58,7 +57,7 @@ type savedObjects struct {
 	}
 	leftOut func() int // jobs without events, and why
 	why     string
-	events  map[string]workload.Event // by id, as last derived
+	events  kube.Derived
 }
 
 // readObjects reads lists of objects, of which one kind is the jobs.
@@ -66,7 +65,7 @@ func readObjects(in *input, jobs string, begin func() *savedObjects) error {
 	in.wallClock, in.hasKeys = true, true
 	if in.state == nil {
 		k := begin()
-		k.events = map[string]workload.Event{}
+		k.events = kube.Derived{}
 		in.state = k
 	}
 	k := in.state.(*savedObjects)
@@ -96,9 +95,7 @@ func readObjects(in *input, jobs string, begin func() *savedObjects) error {
 			in.reject(field, reason, []byte(all[0].String()))
 			return
 		}
-		for _, e := range events {
-			k.events[e.ID] = e
-		}
+		k.events.Put(events)
 	})
 }
 
@@ -109,7 +106,7 @@ func finishObjects(in *input) error {
 	for range k.leftOut() {
 		in.report.leaveOut(k.why)
 	}
-	for _, e := range slices.SortedFunc(maps.Values(k.events), workload.CompareEvents) {
+	for _, e := range k.events.Events() {
 		if err := e.Validate(); err != nil {
 			return fmt.Errorf("job %s: %w", e.Job.ID, err)
 		}

@@ -64,6 +64,9 @@ func TestEventsKeepRequests(t *testing.T) {
 		if kind == workload.Preempted {
 			e.Lost, e.HoldUntil = true, 3*time.Minute
 		}
+		if kind == workload.Started {
+			e.StartUp = 2 * time.Second
+		}
 		if kind == workload.Finished {
 			e.Job.Status = workload.TimedOut
 		}

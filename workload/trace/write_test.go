@@ -49,7 +49,7 @@ func genWorkload(t *rapid.T) *workload.Workload {
 				jobs[i].GPUs = workload.GPUs(int(q.NodeCount))
 			}
 			q.QOS, q.Account = text.Draw(t, "qos"), text.Draw(t, "account")
-			q.Nice, q.Priority = rapid.Int32().Draw(t, "nice"), rapid.Int64Range(0, workload.MaxPriority).Draw(t, "priority")
+			q.Nice, q.Priority = rapid.Int32().Draw(t, "nice"), rapid.Int64Range(-workload.MaxPriority, workload.MaxPriority).Draw(t, "priority")
 			q.Requeue = workload.RequeueMode(rapid.IntRange(0, 2).Draw(t, "requeue"))
 			q.HoldOff = time.Duration(rapid.Int64Range(0, int64(workload.MaxDuration)).Draw(t, "hold-off"))
 			jobs[i].Requested = q.Shared()

@@ -3,7 +3,6 @@ package volcano
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -11,10 +10,15 @@ import (
 
 	"github.com/autosched/autosched/internal/kubejson"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/kube"
 )
 
 // Mapper makes events of PodGroups, whose tenants are Queues, and of their Pods. Its zero value knows no object. The
 // order of objects does not matter, and the ids of events are the same however often an object is seen.
+//
+// A job starts when minMember of its pods run, and holds their GPUs from when as many had nodes: the time between is
+// its start-up. It is resized where more pods run later, or pods end before the others; of changes in one second a list
+// has the last.
 //
 // An evicted job gets other pods: the stays before are known to a watch that saw the pods go, not to a list.
 type Mapper struct {
@@ -26,9 +30,10 @@ type Mapper struct {
 // group is a PodGroup with its pods.
 type group struct {
 	object  *kubejson.Object // nil until it is seen
-	pods    map[string]*kubejson.Object
+	pods    map[string]kube.Pod
 	gone    map[string]bool  // UIDs of pods of earlier stays
 	earlier []workload.Event // of earlier stays
+	resizes []workload.Event // of the present one, by pods that are gone
 }
 
 // Put takes an object as kubectl prints it, in place of an earlier one, and returns the events so far of the job that
@@ -57,8 +62,12 @@ func (m *Mapper) Take(o *kubejson.Object) ([]workload.Event, error) {
 		if name == "" {
 			return nil, o.Err()
 		}
+		p, err := kube.ReadPod(o)
+		if err != nil {
+			return nil, err
+		}
 		g := m.of(name)
-		g.pods[o.UID()] = o
+		g.pods[o.UID()] = p
 		if m.pods == nil {
 			m.pods = map[string]string{}
 		}
@@ -87,7 +96,7 @@ func (m *Mapper) of(name string) *group {
 		m.groups = map[string]*group{}
 	}
 	if m.groups[name] == nil {
-		m.groups[name] = &group{pods: map[string]*kubejson.Object{}}
+		m.groups[name] = &group{pods: map[string]kube.Pod{}}
 	}
 	return m.groups[name]
 }
@@ -104,13 +113,11 @@ func groupOf(pod *kubejson.Object) string {
 }
 
 // Delete returns the events of a job of which an object is gone: with its PodGroup a job that had not ended is
-// cancelled, with a pod that held GPUs it is stopped. at is the time where the object does not say.
+// cancelled. Without a pod that held GPUs it is stopped, or resized where as many as it needs are left. at is the time
+// where the object does not say.
 func (m *Mapper) Delete(o map[string]any, at time.Time) []workload.Event {
 	x := kubejson.Of(o)
-	when := time.Duration(at.UnixNano())
-	if t, ok := x.Get("metadata", "deletionTimestamp").Time(); ok {
-		when = t
-	}
+	when := kube.Gone(x, at)
 	switch x.Kind() {
 	case "PodGroup":
 		name := x.Namespace() + "/" + x.Name()
@@ -120,10 +127,10 @@ func (m *Mapper) Delete(o map[string]any, at time.Time) []workload.Event {
 		}
 		events, err := m.events(g)
 		delete(m.groups, name)
-		if err != nil || len(events) == 0 || events[len(events)-1].Kind == workload.Finished {
+		if err != nil {
 			return events
 		}
-		return append(events, g.end(workload.Cancelled, max(when, events[len(events)-1].Time)))
+		return kube.Cancelled(x.UID(), events, when)
 	case "Pod":
 		name := m.pods[x.UID()]
 		delete(m.pods, x.UID())
@@ -134,24 +141,45 @@ func (m *Mapper) Delete(o map[string]any, at time.Time) []workload.Event {
 			}
 			return nil
 		}
-		if g == nil || g.pods[x.UID()] == nil || ended(g.pods[x.UID()]) {
+		if g == nil {
 			return nil
 		}
-		g.stop(m, x.UID(), when)
+		if p, known := g.pods[x.UID()]; !known || p.Ended < kube.Never {
+			return nil
+		}
+		g.lose(m, x.UID(), when)
 		events, _ := m.events(g)
 		return events
 	}
 	return nil
 }
 
-// stop ends the present stay of a job, of which a pod is gone.
-func (g *group) stop(m *Mapper, pod string, at time.Duration) {
+// lose takes a pod that is gone off a job.
+func (g *group) lose(m *Mapper, uid string, at time.Duration) {
 	events, err := m.events(g)
-	if last := len(events) - 1; err == nil && last > 0 &&
-		(events[last].Kind == workload.Started || events[last].Kind == workload.Resumed) {
-		e := g.event(workload.Preempted, max(at, events[last].Time))
+	last := len(events) - 1
+	pod := g.pods[uid]
+	stays := err == nil && last > len(g.earlier) && events[last].Kind != workload.Finished
+	left := 0
+	for other, p := range g.pods {
+		if other != uid && !g.gone[other] && p.Began < kube.Never {
+			left++
+		}
+	}
+	switch id := g.object.UID(); {
+	case !stays, pod.Began == kube.Never && left >= g.least():
+	case left >= g.least():
+		at = max(at, events[last].Time)
+		delete(g.pods, uid)
+		pods := g.present()
+		to := kube.SizeAt(pods, at)
+		if to.GPUs > 0 && pod.GPUs > 0 {
+			g.resizes = append(events[len(g.earlier)+1:len(events):len(events)], kube.Resize(id, to.GPUs+pod.GPUs, to))
+		}
+	default:
+		e := kube.Event(id, workload.Preempted, max(at, events[last].Time))
 		e.Lost = true
-		g.earlier = append(g.earlier, events[last], e)
+		g.earlier, g.resizes = append(g.earlier, append(events[len(g.earlier)+1:], e)...), nil
 		if g.gone == nil {
 			g.gone = map[string]bool{}
 		}
@@ -159,7 +187,7 @@ func (g *group) stop(m *Mapper, pod string, at time.Duration) {
 			g.gone[uid] = true
 		}
 	}
-	delete(g.pods, pod)
+	delete(g.pods, uid)
 }
 
 // events derives the events of a job, none while its GPUs are not known.
@@ -168,53 +196,43 @@ func (m *Mapper) events(g *group) ([]workload.Event, error) {
 	if o == nil {
 		return nil, nil
 	}
-	if o.UID() == "" {
-		return nil, fmt.Errorf("%s: metadata.uid: is not there", o)
+	created, err := kube.Check(o)
+	if err != nil {
+		return nil, err
 	}
-	created, ok := o.Get("metadata", "creationTimestamp").Time()
-	if !ok {
-		return nil, cmp.Or(o.Err(), fmt.Errorf("%s: metadata.creationTimestamp: is not there", o))
-	}
-	job, pods, err := m.job(g)
+	pods := g.present()
+	job, err := m.job(g, pods)
 	if err != nil || job.GPUs == 0 {
 		return nil, err
 	}
-	submitted := g.event(workload.Submitted, created)
+	submitted := kube.Event(job.ID, workload.Submitted, created)
 	submitted.Job = job
 	out := append([]workload.Event{submitted}, g.earlier...)
-	start, end := time.Duration(math.MinInt64), time.Duration(math.MinInt64)
-	running, over, failed := 0, 0, false
-	var at []workload.NodeShare
-	for _, p := range pods {
-		if t, ok := begun(p); ok {
-			running, start = running+1, max(start, t)
-			at = append(at, workload.NodeShare{Node: p.Get("spec", "nodeName").Text(),
-				GPUs: kubejson.PodGPUs(p.Get("spec"))})
-		}
-		if ended(p) {
-			over, end = over+1, max(end, endOf(p))
-			failed = failed || p.Get("status", "phase").Text() == "Failed"
-		}
-		if p.Err() != nil {
-			return nil, p.Err()
-		}
-	}
+	live := kube.Live(pods, g.least())
 	last := out[len(out)-1].Time
-	if running > 0 && running >= g.least() {
+	switch {
+	case len(g.resizes) > 0: // the pods that it began with may be gone
+		out = append(out, g.resizes...)
+		for _, e := range live.Resizes(job.ID, live.Ended) {
+			if e.Time > g.resizes[len(g.resizes)-1].Time {
+				out = append(out, e)
+			}
+		}
+	case len(live.Sizes) > 0:
 		kind := workload.Started
 		if len(g.earlier) > 0 {
 			kind = workload.Resumed
 		}
-		e := g.event(kind, max(start, last))
-		e.Placement = merged(at)
-		out, last = append(out, e), e.Time
+		out = append(out, live.Start(job.ID, kind, last, max(live.Held, last)))
+		out = append(out, live.Resizes(job.ID, live.Ended)...)
 	}
-	if over > 0 && over == len(pods) && over >= g.least() {
+	last = out[len(out)-1].Time
+	if len(pods) > 0 && live.Ended < kube.Never {
 		status := workload.Completed
-		if failed {
+		if live.Failed {
 			status = workload.Failed
 		}
-		out = append(out, g.end(status, max(end, last)))
+		out = append(out, kube.End(job.ID, status, max(live.Ended, last)))
 	}
 	return out, o.Err()
 }
@@ -222,115 +240,49 @@ func (m *Mapper) events(g *group) ([]workload.Event, error) {
 // least is the number of pods that start together.
 func (g *group) least() int { return max(1, g.object.Get("spec", "minMember").Whole()) }
 
-// job describes a job by its pods together, or before there are all of them by the least resources of its PodGroup; its
-// GPUs are 0 if it asks for none or they are not known. pods are the ones of the present stay, in order of name.
-func (m *Mapper) job(g *group) (job workload.Job, pods []*kubejson.Object, err error) {
-	o := g.object
-	asks := workload.Request{Requeue: workload.RequeueRestarts}
-	gpus, members, priority := 0, g.least(), int64(0)
+// present are the pods of the present stay, in order of name.
+func (g *group) present() (pods []kube.Pod) {
 	for _, uid := range slices.Sorted(maps.Keys(g.pods)) {
 		if !g.gone[uid] {
 			pods = append(pods, g.pods[uid])
 		}
 	}
-	slices.SortStableFunc(pods, func(a, b *kubejson.Object) int { return cmp.Compare(a.Name(), b.Name()) })
-	if len(pods) >= members {
-		members = 0
-		for _, p := range pods {
-			if n := kubejson.PodGPUs(p.Get("spec")); n > 0 {
-				gpus, members = gpus+n, members+1
+	slices.SortStableFunc(pods, func(a, b kube.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return pods
+}
+
+// job describes a job by the least of its pods together, or by the least resources of its PodGroup where it has other
+// pods or not all of them yet; its GPUs are 0 if it asks for none or they are not known.
+func (m *Mapper) job(g *group, pods []kube.Pod) (workload.Job, error) {
+	o := g.object
+	var asks workload.Request
+	least := g.least()
+	gpus, members, priority := kubejson.ListGPUs(o.Get("spec", "minResources")), least, int64(math.MinInt64)
+	if len(pods) >= least {
+		sum, with := 0, 0
+		for i := range pods[:least] {
+			p := &pods[i]
+			sum += p.GPUs
+			if p.GPUs > 0 {
+				with++
 			}
-			priority = max(priority, p.Get("spec", "priority").Int())
-			for _, c := range p.Get("spec", "containers").Items() {
-				requests := c.Get("resources", "requests")
-				asks.MilliCPUs = sum(asks.MilliCPUs, math.Ceil(1000*requests.Get("cpu").Float()), workload.MaxMilliCPUs)
-				asks.Memory = sum(asks.Memory, requests.Get("memory").Float(), workload.MaxMemory)
-			}
-			if p.Err() != nil {
-				return job, nil, p.Err()
-			}
+			asks.MilliCPUs = min(asks.MilliCPUs+p.MilliCPUs, workload.MaxMilliCPUs)
+			asks.Memory = min(asks.Memory+p.Memory, workload.MaxMemory)
+			priority = max(priority, p.Priority)
 		}
-	} else {
-		gpus = kubejson.ListGPUs(o.Get("spec", "minResources"))
+		if gpus == 0 || len(pods) == least {
+			gpus, members = sum, with
+		}
+	}
+	if priority == math.MinInt64 {
+		priority = 0
 	}
 	if class, known := m.classes[o.Get("spec", "priorityClassName").Text()]; known {
 		priority = class
 	}
-	asks.Priority = min(max(0, priority), workload.MaxPriority)
-	if members > 1 && gpus%members == 0 {
+	asks.Priority = min(max(priority, -workload.MaxPriority), workload.MaxPriority)
+	if members > 1 && members <= workload.MaxPlaces && gpus%members == 0 {
 		asks.NodeCount = int32(members)
 	}
-	if gpus > workload.MaxGPUs {
-		return job, nil, fmt.Errorf("%s: spec: asks for more than %d GPUs", o, workload.MaxGPUs)
-	}
-	return workload.Job{ID: o.UID(), Tenant: cmp.Or(o.Get("spec", "queue").Text(), "default"), Key: kubejson.Key(o),
-		GPUs: workload.GPUs(gpus), Requested: asks.Shared()}, pods, o.Err()
-}
-
-// sum adds an amount, which may be infinite, up to a limit.
-func sum(a int64, more float64, most int64) int64 {
-	return int64(min(float64(a)+max(0, more), float64(most)))
-}
-
-// begun is when a pod on a node began.
-func begun(pod *kubejson.Object) (at time.Duration, ok bool) {
-	if pod.Get("spec", "nodeName").Text() == "" {
-		return 0, false
-	}
-	if at, ok = pod.Get("status", "startTime").Time(); ok {
-		return at, true
-	}
-	for _, c := range pod.Get("status", "conditions").Items() {
-		if c.Get("type").Text() == "PodScheduled" && c.Get("status").Text() == "True" {
-			return c.Get("lastTransitionTime").Time()
-		}
-	}
-	return 0, false
-}
-
-// ended reports whether a pod came to its end, which endOf is.
-func ended(pod *kubejson.Object) bool {
-	phase := pod.Get("status", "phase").Text()
-	return phase == "Succeeded" || phase == "Failed"
-}
-
-func endOf(pod *kubejson.Object) time.Duration {
-	end := time.Duration(math.MinInt64)
-	for _, c := range pod.Get("status", "containerStatuses").Items() {
-		if t, ok := c.Get("state", "terminated", "finishedAt").Time(); ok {
-			end = max(end, t)
-		}
-	}
-	for _, c := range pod.Get("status", "conditions").Items() {
-		if t, ok := c.Get("lastTransitionTime").Time(); ok && end == math.MinInt64 && c.Get("type").Text() == "Ready" {
-			end = t
-		}
-	}
-	return end
-}
-
-// merged adds up the GPUs on each node.
-func merged(at []workload.NodeShare) []workload.NodeShare {
-	var out []workload.NodeShare
-	for _, n := range at {
-		if i := slices.IndexFunc(out, func(o workload.NodeShare) bool { return o.Node == n.Node }); i >= 0 {
-			out[i].GPUs += n.GPUs
-		} else if n.GPUs > 0 {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
-// event is one of a job, whose id is the same whenever it is derived.
-func (g *group) event(kind workload.EventKind, at time.Duration) workload.Event {
-	uid := g.object.UID()
-	return workload.Event{ID: fmt.Sprintf("%s/%v/%d", uid, kind, int64(at/time.Second)), Kind: kind, Time: at,
-		Job: workload.Job{ID: uid}}
-}
-
-func (g *group) end(status workload.Status, at time.Duration) workload.Event {
-	e := g.event(workload.Finished, at)
-	e.Job.Status = status
-	return e
+	return kube.Job(o, cmp.Or(o.Get("spec", "queue").Text(), "default"), gpus, asks)
 }

@@ -2,6 +2,7 @@ package volcano_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/autosched/autosched/internal/kubejson"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/kube"
 	"github.com/autosched/autosched/workload/volcano"
 )
 
@@ -71,11 +73,11 @@ func TestLife(t *testing.T) {
 		{put: pod("j", "b-0", 12, -1), want: "submitted 0, started 3 g0:4 g1:4, preempted 9"},
 		{put: pod("j", "b-1", 11, -1), want: "submitted 0, started 3 g0:4 g1:4, preempted 9, resumed 12 g0:4 g1:4"},
 		{put: pod("j", "b-1", 11, 20),
-			want: "submitted 0, started 3 g0:4 g1:4, preempted 9, resumed 12 g0:4 g1:4"},
+			want: "submitted 0, started 3 g0:4 g1:4, preempted 9, resumed 12 g0:4 g1:4, resized 20 g0:4"},
 		{put: pod("j", "b-0", 12, 21),
-			want: "submitted 0, started 3 g0:4 g1:4, preempted 9, resumed 12 g0:4 g1:4, finished 21"},
+			want: "submitted 0, started 3 g0:4 g1:4, preempted 9, resumed 12 g0:4 g1:4, resized 20 g0:4, finished 21"},
 		{gone: podGroup("j"),
-			want: "submitted 0, started 3 g0:4 g1:4, preempted 9, resumed 12 g0:4 g1:4, finished 21"},
+			want: "submitted 0, started 3 g0:4 g1:4, preempted 9, resumed 12 g0:4 g1:4, resized 20 g0:4, finished 21"},
 		{put: podGroup("k"), want: "submitted 0"},
 		{gone: podGroup("k"), want: "submitted 0, finished 9"},
 	} {
@@ -97,6 +99,86 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// starting is a pod that has its node and runs no container yet.
+func starting(group, name string, bound int) map[string]any {
+	p := pod(group, name, bound, -1)
+	p["status"].(map[string]any)["phase"] = "Pending"
+	return p
+}
+
+// TestStartUp: a gang that is bound waits until the last of its pods runs, and the GPUs that it held since count.
+func TestStartUp(t *testing.T) {
+	var m volcano.Mapper
+	running := func(name string, bound, began int) map[string]any {
+		p := pod("j", name, bound, -1)
+		p["status"].(map[string]any)["containerStatuses"] = []any{map[string]any{"restartCount": int64(1),
+			"state":     map[string]any{"running": map[string]any{"startedAt": at(began + 90)}},
+			"lastState": map[string]any{"terminated": map[string]any{"startedAt": at(began)}}}}
+		return p
+	}
+	for i, step := range []struct {
+		put  map[string]any
+		want string
+	}{
+		{podGroup("j"), "submitted 0"},
+		{starting("j", "a-0", 3), "submitted 0"},
+		{starting("j", "a-1", 4), "submitted 0"},
+		{running("a-1", 4, 60), "submitted 0"},
+		{running("a-0", 3, 40), "submitted 0, started 60 g0:4 g1:4"},
+	} {
+		events, err := m.Put(step.put)
+		if got := lines(events); err != nil || got != step.want {
+			t.Fatalf("step %d: %v, %s, want %s", i, err, got, step.want)
+		}
+		if last := events[len(events)-1]; last.Kind == workload.Started && last.StartUp != 56*time.Second {
+			t.Errorf("start-up of %v", last.StartUp)
+		}
+	}
+}
+
+// TestElastic: a job that starts on the least of its pods grows and shrinks with the others, and stops without it.
+func TestElastic(t *testing.T) {
+	var m volcano.Mapper
+	for _, o := range []map[string]any{podGroup("j"), pod("j", "a-0", 3, -1), pod("j", "a-1", 3, -1),
+		pod("j", "a-2", 7, -1), pod("j", "a-3", -1, -1)} {
+		if _, err := m.Put(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := "submitted 0, started 3 g0:4 g1:4, resized 7 g0:4 g1:4 g2:4"
+	for i, step := range []struct {
+		gone map[string]any
+		want string
+	}{
+		{pod("j", "a-3", -1, -1), began},
+		{pod("j", "a-0", 3, -1), began + ", resized 20 g1:4 g2:4"},
+		{pod("j", "a-2", 7, -1), began + ", resized 20 g1:4 g2:4, preempted 20"},
+		{pod("j", "a-1", 3, -1), began + ", resized 20 g1:4 g2:4, preempted 20"},
+	} {
+		events := m.Delete(step.gone, time.Unix(t0+20, 0))
+		if got := lines(events); got != step.want {
+			t.Fatalf("step %d: %s, want %s", i, got, step.want)
+		}
+		if events[0].Job.GPUs != workload.GPUs(8) || events[2].Job.GPUs != workload.GPUs(12) {
+			t.Errorf("%+v", events)
+		}
+	}
+}
+
+// TestPriority: priorities below 0 count as they are.
+func TestPriority(t *testing.T) {
+	var m volcano.Mapper
+	g := podGroup("j")
+	g["spec"].(map[string]any)["priorityClassName"] = "low"
+	for _, o := range []map[string]any{{"kind": "PriorityClass", "metadata": map[string]any{"name": "low"},
+		"value": int64(-5)}, g} {
+		events, err := m.Put(o)
+		if err != nil || len(events) > 0 && (events[0].Validate() != nil || events[0].Job.Request().Priority != -5) {
+			t.Fatalf("%v, %v", events, err)
+		}
+	}
+}
+
 // TestOrder: whatever the order of objects and however often they come, a ledger is the same, and each job ends once.
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -105,7 +187,7 @@ func TestOrder(t *testing.T) {
 			name := fmt.Sprint("j", j)
 			objects = append(objects, podGroup(name))
 			began := rapid.IntRange(-5, 50).Draw(t, "began")
-			for k := range 2 {
+			for k := range rapid.IntRange(2, 3).Draw(t, "pods") {
 				ended := -1
 				if began >= 0 && rapid.Bool().Draw(t, "ended") {
 					ended = began + rapid.IntRange(0, 50).Draw(t, "ran")
@@ -115,15 +197,17 @@ func TestOrder(t *testing.T) {
 		}
 		run := func(objects []map[string]any) string {
 			var m volcano.Mapper
-			events := map[string]workload.Event{}
+			derived := kube.Derived{}
 			for _, o := range objects {
 				all, err := m.Put(o)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, e := range all {
-					events[e.ID] = e
-				}
+				derived.Put(all)
+			}
+			events := map[string]workload.Event{}
+			for _, e := range derived.Events() {
+				events[e.ID] = e
 			}
 			finished := map[string]int{}
 			var out []string
@@ -216,4 +300,92 @@ func TestLate(t *testing.T) {
 	if n := m.Groups(); n > 0 {
 		t.Errorf("%d groups are left", n)
 	}
+}
+
+// TestRelist: at any point of a watch, a list of the objects gives events of the watch alone, and the same view of the
+// jobs to a ledger.
+func TestRelist(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type version struct {
+			at     int
+			object map[string]any
+		}
+		var history []version
+		for j := range rapid.IntRange(1, 3).Draw(t, "jobs") {
+			name := fmt.Sprint("j", j)
+			history = append(history, version{0, podGroup(name)})
+			for k := range rapid.IntRange(2, 3).Draw(t, "pods") {
+				member := fmt.Sprint(name, "-", k)
+				pod := func(began, ended int) map[string]any { return pod(name, member, began, ended) }
+				now := 1
+				then := func(o map[string]any) {
+					history = append(history, version{now, o})
+					now += rapid.IntRange(1, 20).Draw(t, "later")
+				}
+				then(pod(-1, -1))
+				bound := now
+				then(starting(name, member, bound))
+				began := now
+				with := func(o map[string]any, ended ...int) map[string]any {
+					state := map[string]any{"running": map[string]any{"startedAt": at(began)}}
+					if len(ended) > 0 {
+						state = map[string]any{"terminated": map[string]any{"startedAt": at(began),
+							"finishedAt": at(ended[0])}}
+					}
+					o["status"].(map[string]any)["containerStatuses"] = []any{map[string]any{"state": state}}
+					return o
+				}
+				then(with(pod(bound, -1)))
+				if rapid.Bool().Draw(t, "ends") {
+					then(with(pod(bound, now), now))
+				}
+			}
+		}
+		slices.SortStableFunc(history, func(a, b version) int { return a.at - b.at })
+		cut := rapid.IntRange(1, len(history)).Draw(t, "cut")
+		for cut < len(history) && history[cut].at == history[cut-1].at {
+			cut++
+		}
+		var watch, list volcano.Mapper
+		seen, there, reported := kube.Derived{}, map[string]map[string]any{}, map[string]bool{}
+		for _, v := range history[:cut] {
+			events, err := watch.Put(v.object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen.Put(events)
+			for _, e := range events {
+				reported[e.ID] = true
+			}
+			there[v.object["kind"].(string)+v.object["metadata"].(map[string]any)["name"].(string)] = v.object
+		}
+		listed := kube.Derived{}
+		for _, name := range rapid.Permutation(slices.Sorted(maps.Keys(there))).Draw(t, "order") {
+			events, err := list.Put(there[name])
+			if err != nil {
+				t.Fatal(err)
+			}
+			listed.Put(events)
+		}
+		for _, e := range listed.Events() {
+			delete(reported, e.ID)
+		}
+		changes := map[string]int{}
+		for _, v := range history {
+			changes[fmt.Sprint("/resized/", t0+v.at, "/")]++
+		}
+		for id := range reported {
+			for second, n := range changes {
+				if n > 1 && strings.Contains(id, second) { // a watch sees them one by one
+					delete(reported, id)
+				}
+			}
+		}
+		if len(reported) > 0 {
+			t.Fatalf("the watch reported %v as well", reported)
+		}
+		if a, b := fmt.Sprintf("%+v", lines(seen.Events())), fmt.Sprintf("%+v", lines(listed.Events())); a != b {
+			t.Fatalf("the watch gives\n%s\nthe list\n%s", a, b)
+		}
+	})
 }

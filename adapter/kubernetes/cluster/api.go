@@ -124,6 +124,9 @@ type Scheduler struct {
 	// ConfigMap of its text, and Namespace where it runs.
 	Queues, LocalQueues, Jobs, Pods schema.GroupResource
 	Namespace, Configuration        string
+	// PodLabels and PodFields select the pods of its jobs. MayLackPods says that jobs are known without them.
+	PodLabels, PodFields string
+	MayLackPods          bool
 }
 
 // Nodes are the nodes of a cluster, and Leases where the active adapter is named.
@@ -144,11 +147,12 @@ var Schedulers = []Scheduler{
 	{Name: "kueue", Namespace: "kueue-system",
 		Queues:      schema.GroupResource{Group: "kueue.x-k8s.io", Resource: "clusterqueues"},
 		LocalQueues: schema.GroupResource{Group: "kueue.x-k8s.io", Resource: "localqueues"},
-		Jobs:        schema.GroupResource{Group: "kueue.x-k8s.io", Resource: "workloads"}},
+		Jobs:        schema.GroupResource{Group: "kueue.x-k8s.io", Resource: "workloads"},
+		Pods:        schema.GroupResource{Resource: "pods"}, PodLabels: "kueue.x-k8s.io/podset", MayLackPods: true},
 	{Name: "volcano", Namespace: "volcano-system", Configuration: "volcano-scheduler-configmap",
 		Queues: schema.GroupResource{Group: "scheduling.volcano.sh", Resource: "queues"},
 		Jobs:   schema.GroupResource{Group: "scheduling.volcano.sh", Resource: "podgroups"},
-		Pods:   schema.GroupResource{Resource: "pods"}},
+		Pods:   schema.GroupResource{Resource: "pods"}, PodFields: "spec.schedulerName=volcano"},
 }
 
 // Find returns a scheduler by its name.
@@ -170,11 +174,19 @@ func (s Scheduler) Watched() (out []schema.GroupResource) {
 	return out
 }
 
+// ReadsOf are the rights to read a resource.
+func ReadsOf(r schema.GroupResource) (out []Right) {
+	for _, verb := range []string{"get", "list", "watch"} {
+		out = append(out, Right{Verb: verb, GroupResource: r})
+	}
+	return out
+}
+
 // Reads are the rights without which the adapter observes nothing.
 func (s Scheduler) Reads() (out []Right) {
 	for _, r := range append(s.Watched(), s.Queues) {
-		for _, verb := range []string{"get", "list", "watch"} {
-			out = append(out, Right{Verb: verb, GroupResource: r})
+		if r != s.Pods || !s.MayLackPods {
+			out = append(out, ReadsOf(r)...)
 		}
 	}
 	if s.Configuration != "" {

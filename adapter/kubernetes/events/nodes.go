@@ -6,9 +6,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/autosched/autosched/adapter/kubernetes/cluster"
 	"github.com/autosched/autosched/internal/kubejson"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/kube"
 )
 
 // node is the reported state of a node that has been up.
@@ -23,34 +23,16 @@ func isNode(object map[string]any) bool {
 	return object["kind"] == "Node" && object["apiVersion"] == "v1"
 }
 
-// stateOf returns the state of a node, its GPUs, and since when it has been Ready or not.
+// stateOf returns the state of a node, its GPUs, and since when it is Ready or is not. Wrong fields count as missing.
 func stateOf(o *unstructured.Unstructured) (state workload.EventKind, gpus int, since time.Duration) {
-	created, _, _ := unstructured.NestedString(o.Object, "metadata", "creationTimestamp")
-	since = instant(created)
-	ready := false
-	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, c := range conditions {
-		c, _ := c.(map[string]any)
-		if c["type"] == "Ready" {
-			ready = c["status"] == "True"
-			since = max(since, instant(c["lastTransitionTime"]))
-		}
-	}
-	gpus = GPUs(o)
-	cordoned, _, _ := unstructured.NestedBool(o.Object, "spec", "unschedulable")
+	n := kube.ReadNode(kubejson.Of(o.Object))
 	switch {
-	case !ready || gpus <= 0:
-		return workload.NodeDown, gpus, since
-	case cordoned:
-		return workload.NodeDrained, gpus, since
+	case !n.Ready || n.GPUs <= 0:
+		return workload.NodeDown, n.GPUs, n.Since
+	case n.Cordoned:
+		return workload.NodeDrained, n.GPUs, n.Since
 	}
-	return workload.NodeUp, gpus, since
-}
-
-// GPUs returns the GPUs that a node offers.
-func GPUs(o *unstructured.Unstructured) int {
-	n := kubejson.Of(o.Object).Get("status", "allocatable", cluster.GPU).Whole() // none where it has no such number
-	return min(n, workload.MaxGPUsPerNode)
+	return workload.NodeUp, n.GPUs, n.Since
 }
 
 // instant reads a time of the API; 0 for none.

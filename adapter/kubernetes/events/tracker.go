@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/kube"
 )
 
 // Mapper derives the events of jobs from the objects of a scheduler, in any order of their kinds. Times are since the
@@ -34,6 +35,7 @@ type Tracker struct {
 	KeepProgress bool
 
 	jobs  map[string]*job
+	held  kube.Derived     // events of jobs that are not to be reported yet
 	nodes map[string]*node // by name
 }
 
@@ -49,6 +51,20 @@ type job struct {
 	since      time.Duration // when the stay began, while it runs
 	attained   time.Duration // GPU-time before that, as far as it counts
 	unknown    bool          // the GPU-time before the stay was not seen
+}
+
+// Hold keeps the events of jobs until Release, as of objects that are part of a list: the last ones of a job count.
+func (t *Tracker) Hold() {
+	if t.held == nil {
+		t.held = kube.Derived{}
+	}
+}
+
+// Release returns the events of the objects since Hold.
+func (t *Tracker) Release() []workload.Event {
+	all := t.held.Events()
+	t.held = nil
+	return t.fresh(all)
 }
 
 // Put returns the events that an object adds.
@@ -86,6 +102,10 @@ func (t *Tracker) Delete(object map[string]any, at time.Time) []workload.Event {
 
 // fresh returns the events that were not derived before.
 func (t *Tracker) fresh(all []workload.Event) (out []workload.Event) {
+	if t.held != nil {
+		t.held.Put(all)
+		return nil
+	}
 	if t.jobs == nil {
 		t.jobs = map[string]*job{}
 	}
@@ -101,7 +121,9 @@ func (t *Tracker) fresh(all []workload.Event) (out []workload.Event) {
 		if j.over || j.seen[e.ID] {
 			continue
 		}
-		j.seen[e.ID] = true
+		if j.seen[e.ID] = true; e.Kind == workload.Started && j.running {
+			continue // pods that came later
+		}
 		if e.Kind == workload.Resumed && (j.running || !j.stopped) { // the end of the stay before was not seen
 			out = append(out, t.take(j, workload.Event{ID: e.ID + "/before", Kind: workload.Preempted,
 				Time: e.Time - time.Millisecond, Job: workload.Job{ID: e.Job.ID}, Lost: true}))

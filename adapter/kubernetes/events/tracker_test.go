@@ -343,14 +343,11 @@ func TestNodeAgain(t *testing.T) {
 // TestGPUs: quantities are read as Kubernetes writes them.
 func TestGPUs(t *testing.T) {
 	for text, want := range map[any]int{"8": 8, int64(8): 8, "1k": 1000, "1e30": 0, "1M": workload.MaxGPUsPerNode,
-		"2.5": 0, "-1": -1, "many": 0, nil: 0} {
+		"2.5": 0, "-1": 0, "many": 0, nil: 0} {
 		o := &unstructured.Unstructured{Object: map[string]any{"kind": "Node", "status": map[string]any{
 			"allocatable": map[string]any{cluster.GPU: text}}}}
-		if got := GPUs(o); got != want {
-			t.Errorf("%v: %d, want %d", text, got, want)
-		}
-		if _, _, since := stateOf(o); since != 0 {
-			t.Errorf("since %v", since)
+		if _, got, since := stateOf(o); got != want || since != 0 {
+			t.Errorf("%v: %d, want %d; since %v", text, got, want, since)
 		}
 	}
 }

@@ -25,14 +25,15 @@ import (
 	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/kube"
 )
 
 // Resource is a kind of objects to watch.
 type Resource struct {
 	schema.GroupVersionResource
 	Namespaced bool
-	// Fields selects objects, such as spec.schedulerName=volcano; all if empty.
-	Fields string
+	// Fields and Labels select objects, such as spec.schedulerName=volcano; all if empty.
+	Fields, Labels string
 }
 
 // Options say which objects are watched.
@@ -117,12 +118,13 @@ func (w *Watcher) open(ctx context.Context, c *client.Client) (stores []*store) 
 		}
 		for _, namespace := range namespaces {
 			stores = append(stores, &store{Watcher: w, ctx: ctx, client: c, of: r, namespace: namespace,
-				objects: map[string]map[string]any{}})
+				objects: map[string]identity{}})
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stores, w.missing = len(stores), len(stores)
+	w.Tracker.Hold()
 	return stores
 }
 
@@ -211,11 +213,14 @@ type store struct {
 	client    *client.Client
 	of        Resource
 	namespace string
-	objects   map[string]map[string]any // name, namespace and UID of those that are there, by UID
-	known     bool                      // it was listed
-	fault     string                    // of the last call
-	unread    string                    // why the last object was not understood
+	objects   map[string]identity // that are there, by UID
+	known     bool                // it was listed
+	fault     string              // of the last call
+	unread    string              // why the last object was not understood
 }
+
+// identity names an object.
+type identity struct{ version, kind, namespace, name string }
 
 // reflector keeps the store up to date.
 func (s *store) reflector() *cache.Reflector {
@@ -225,13 +230,18 @@ func (s *store) reflector() *cache.Reflector {
 	}
 	return cache.NewReflectorWithOptions(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = s.of.Fields
+			o.FieldSelector, o.LabelSelector = s.of.Fields, s.of.Labels
 			list, err := objects.List(ctx, o)
-			s.tell(err)
-			return list, err
+			if s.tell(err); err != nil {
+				return nil, err
+			}
+			for i := range list.Items {
+				list.Items[i].Object = kube.Trim(list.Items[i].Object)
+			}
+			return list, nil
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = s.of.Fields
+			o.FieldSelector, o.LabelSelector = s.of.Fields, s.of.Labels
 			stream, err := objects.Watch(ctx, o)
 			if o.SendInitialEvents == nil || !apierrors.IsInvalid(err) { // an API server that does not stream lists
 				s.tell(err)
@@ -277,8 +287,9 @@ func (s *store) tell(err error) {
 // put derives the events of an object. The caller holds the lock.
 func (s *store) put(o *unstructured.Unstructured) []workload.Event {
 	uid := string(o.GetUID())
-	s.objects[uid] = map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "metadata": map[string]any{
-		"name": o.GetName(), "namespace": o.GetNamespace(), "uid": uid}}
+	if _, known := s.objects[uid]; !known {
+		s.objects[uid] = identity{o.GetAPIVersion(), o.GetKind(), o.GetNamespace(), o.GetName()}
+	}
 	events, err := s.Tracker.Put(o.Object)
 	if err != nil {
 		if s.stats.Unread.Add(1); err.Error() != s.unread {
@@ -312,6 +323,16 @@ func (s *store) Delete(o any) error {
 	return nil
 }
 
+// Transformer implements [cache.TransformingStore]: lists that are streamed take no more memory than they must.
+func (s *store) Transformer() cache.TransformFunc {
+	return func(o any) (any, error) {
+		if x, is := o.(*unstructured.Unstructured); is {
+			x.Object = kube.Trim(x.Object)
+		}
+		return o, nil
+	}
+}
+
 // Resync implements [cache.ReflectorStore].
 func (s *store) Resync() error { return nil }
 
@@ -321,16 +342,23 @@ func (s *store) Replace(list []any, _ string) error {
 	s.mu.Lock()
 	var events []workload.Event
 	there := map[string]bool{}
+	if s.missing == 0 {
+		s.Tracker.Hold()
+	}
 	for _, o := range list {
 		o := o.(*unstructured.Unstructured)
 		there[string(o.GetUID())] = true
 		events = append(events, s.put(o)...)
 	}
+	if s.missing == 0 {
+		events = append(events, s.Tracker.Release()...)
+	}
 	for uid, o := range s.objects {
 		if there[uid] {
 			continue
 		}
-		for _, e := range s.remove(o) {
+		for _, e := range s.remove(map[string]any{"apiVersion": o.version, "kind": o.kind,
+			"metadata": map[string]any{"name": o.name, "namespace": o.namespace, "uid": uid}}) {
 			if e.Kind == workload.Finished {
 				e.Job.Status = workload.Unknown // it may have finished before
 			}
@@ -339,7 +367,9 @@ func (s *store) Replace(list []any, _ string) error {
 	}
 	if !s.known {
 		s.known = true
-		s.missing--
+		if s.missing--; s.missing == 0 {
+			events = append(events, s.Tracker.Release()...)
+		}
 	}
 	s.send(s.ctx, s.client, events)
 	return nil

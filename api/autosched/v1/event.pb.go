@@ -303,6 +303,10 @@ type Event struct {
 	// The instant before which a job that waits may not start. On SUBMITTED and
 	// PREEMPTED. Optional.
 	HoldUntilTime *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=hold_until_time,json=holdUntilTime,proto3" json:"hold_until_time,omitempty"`
+	// How long the job had held its GPUs, or its quota, before it ran: images are
+	// pulled, containers start. On STARTED and RESUMED. Optional. It counts as run
+	// time, from the end of the job's last wait on at most.
+	StartUp *durationpb.Duration `protobuf:"bytes,18,opt,name=start_up,json=startUp,proto3" json:"start_up,omitempty"`
 	// Required on SNAPSHOT, so that none is sent by mistake: one without jobs says that
 	// none is active.
 	Snapshot      *Snapshot `protobuf:"bytes,60,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
@@ -455,6 +459,13 @@ func (x *Event) GetProgressLost() bool {
 func (x *Event) GetHoldUntilTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.HoldUntilTime
+	}
+	return nil
+}
+
+func (x *Event) GetStartUp() *durationpb.Duration {
+	if x != nil {
+		return x.StartUp
 	}
 	return nil
 }
@@ -1054,7 +1065,8 @@ var File_autosched_v1_event_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/event.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd7\t\n" +
+	"\x18autosched/v1/event.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x92\n" +
+	"\n" +
 	"\x05Event\x12\x1e\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x03\xe0A\x02R\aeventId\x121\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x18.autosched.v1.Event.KindB\x03\xe0A\x02R\x04kind\x12F\n" +
@@ -1074,7 +1086,8 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\fcontent_hash\x18\x0e \x01(\tB\x03\xe0A\x01R\vcontentHash\x12.\n" +
 	"\x05epoch\x18\x0f \x01(\v2\x13.autosched.v1.EpochB\x03\xe0A\x01R\x05epoch\x12(\n" +
 	"\rprogress_lost\x18\x10 \x01(\bB\x03\xe0A\x01R\fprogressLost\x12G\n" +
-	"\x0fhold_until_time\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\rholdUntilTime\x127\n" +
+	"\x0fhold_until_time\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\rholdUntilTime\x129\n" +
+	"\bstart_up\x18\x12 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\astartUp\x127\n" +
 	"\bsnapshot\x18< \x01(\v2\x16.autosched.v1.SnapshotB\x03\xe0A\x01R\bsnapshot\"\xce\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
@@ -1208,27 +1221,28 @@ var file_autosched_v1_event_proto_depIdxs = []int32{
 	9,  // 7: autosched.v1.Event.node:type_name -> autosched.v1.NodeDetails
 	12, // 8: autosched.v1.Event.epoch:type_name -> autosched.v1.Epoch
 	10, // 9: autosched.v1.Event.hold_until_time:type_name -> google.protobuf.Timestamp
-	4,  // 10: autosched.v1.Event.snapshot:type_name -> autosched.v1.Snapshot
-	5,  // 11: autosched.v1.Snapshot.jobs:type_name -> autosched.v1.ActiveJob
-	9,  // 12: autosched.v1.Snapshot.nodes:type_name -> autosched.v1.NodeDetails
-	6,  // 13: autosched.v1.ActiveJob.job:type_name -> autosched.v1.JobDetails
-	10, // 14: autosched.v1.ActiveJob.submit_time:type_name -> google.protobuf.Timestamp
-	8,  // 15: autosched.v1.ActiveJob.placement:type_name -> autosched.v1.NodePlacement
-	11, // 16: autosched.v1.ActiveJob.attained_service:type_name -> google.protobuf.Duration
-	11, // 17: autosched.v1.ActiveJob.level_attained:type_name -> google.protobuf.Duration
-	10, // 18: autosched.v1.ActiveJob.lease_expire_time:type_name -> google.protobuf.Timestamp
-	10, // 19: autosched.v1.ActiveJob.hold_until_time:type_name -> google.protobuf.Timestamp
-	1,  // 20: autosched.v1.JobDetails.end_status:type_name -> autosched.v1.JobDetails.EndStatus
-	10, // 21: autosched.v1.JobDetails.deadline_time:type_name -> google.protobuf.Timestamp
-	7,  // 22: autosched.v1.JobDetails.request:type_name -> autosched.v1.JobRequest
-	11, // 23: autosched.v1.JobRequest.time_limit:type_name -> google.protobuf.Duration
-	2,  // 24: autosched.v1.JobRequest.requeue:type_name -> autosched.v1.JobRequest.RequeueMode
-	11, // 25: autosched.v1.JobRequest.hold_off:type_name -> google.protobuf.Duration
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	11, // 10: autosched.v1.Event.start_up:type_name -> google.protobuf.Duration
+	4,  // 11: autosched.v1.Event.snapshot:type_name -> autosched.v1.Snapshot
+	5,  // 12: autosched.v1.Snapshot.jobs:type_name -> autosched.v1.ActiveJob
+	9,  // 13: autosched.v1.Snapshot.nodes:type_name -> autosched.v1.NodeDetails
+	6,  // 14: autosched.v1.ActiveJob.job:type_name -> autosched.v1.JobDetails
+	10, // 15: autosched.v1.ActiveJob.submit_time:type_name -> google.protobuf.Timestamp
+	8,  // 16: autosched.v1.ActiveJob.placement:type_name -> autosched.v1.NodePlacement
+	11, // 17: autosched.v1.ActiveJob.attained_service:type_name -> google.protobuf.Duration
+	11, // 18: autosched.v1.ActiveJob.level_attained:type_name -> google.protobuf.Duration
+	10, // 19: autosched.v1.ActiveJob.lease_expire_time:type_name -> google.protobuf.Timestamp
+	10, // 20: autosched.v1.ActiveJob.hold_until_time:type_name -> google.protobuf.Timestamp
+	1,  // 21: autosched.v1.JobDetails.end_status:type_name -> autosched.v1.JobDetails.EndStatus
+	10, // 22: autosched.v1.JobDetails.deadline_time:type_name -> google.protobuf.Timestamp
+	7,  // 23: autosched.v1.JobDetails.request:type_name -> autosched.v1.JobRequest
+	11, // 24: autosched.v1.JobRequest.time_limit:type_name -> google.protobuf.Duration
+	2,  // 25: autosched.v1.JobRequest.requeue:type_name -> autosched.v1.JobRequest.RequeueMode
+	11, // 26: autosched.v1.JobRequest.hold_off:type_name -> google.protobuf.Duration
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_event_proto_init() }

@@ -16,6 +16,7 @@ import (
 	"github.com/autosched/autosched/internal/kubejson"
 	"github.com/autosched/autosched/schedulers/kueue"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/kube"
 	objects "github.com/autosched/autosched/workload/kueue"
 )
 
@@ -38,7 +39,7 @@ const own = "cohort/"
 func Read(files map[string][]byte) (*Site, error) {
 	s := &Site{Cluster: workload.Cluster{Site: workload.Site{Settings: map[string]string{}}}}
 	var mapper objects.Mapper
-	nodes := map[nodeKind]int{}
+	events := kube.Derived{}
 	seen := map[string]string{}
 	for _, file := range slices.Sorted(maps.Keys(files)) {
 		all, err := kubejson.Read(file, files[file])
@@ -62,20 +63,14 @@ func Read(files map[string][]byte) (*Site, error) {
 				if t := o.Get("spec", "topologyName"); t.Text() != "" {
 					s.find(t, o, "topology-aware scheduling is not simulated")
 				}
-			case "WorkloadPriorityClass":
-				if v := o.Get("value"); v.Int() < 0 {
-					s.find(v, o, "negative priorities count as 0")
-				}
 			case "Node":
-				if k := kindOf(o); k.gpus > 0 {
-					nodes[k]++
-				}
+				s.node(o)
 			case "ConfigMap", "Configuration":
 				err = s.manager(o)
 			default:
-				var events []workload.Event
-				events, err = mapper.Take(o)
-				s.Events = append(s.Events, events...)
+				var derived []workload.Event
+				derived, err = mapper.Take(o)
+				events.Put(derived)
 			}
 			if err == nil {
 				err = o.Err()
@@ -85,7 +80,8 @@ func Read(files map[string][]byte) (*Site, error) {
 			}
 		}
 	}
-	return s, s.finish(nodes, mapper.Waiting())
+	s.Events = events.Events()
+	return s, s.finish(mapper.Waiting())
 }
 
 // find keeps a finding about a field.
@@ -94,7 +90,7 @@ func (s *Site) find(v kubejson.Value, o *kubejson.Object, text string) {
 }
 
 // finish puts the site into an order that the order of objects does not change.
-func (s *Site) finish(nodes map[nodeKind]int, waiting int) error {
+func (s *Site) finish(waiting int) error {
 	c := &s.Cluster
 	if len(c.VCs) == 0 {
 		return errors.New("there is no ClusterQueue with GPUs among the objects: save kubectl get clusterqueues -o json")
@@ -104,12 +100,6 @@ func (s *Site) finish(nodes map[nodeKind]int, waiting int) error {
 	for _, v := range c.VCs {
 		quota += v.GPUs
 	}
-	for k, n := range nodes {
-		c.Groups = append(c.Groups, workload.NodeGroup{Nodes: n, GPUsPerNode: k.gpus, GPUModel: k.model})
-	}
-	slices.SortFunc(c.Groups, func(a, b workload.NodeGroup) int {
-		return cmp.Or(cmp.Compare(a.GPUModel, b.GPUModel), cmp.Compare(a.GPUsPerNode, b.GPUsPerNode))
-	})
 	const perNode = 8
 	switch total := c.TotalGPUs(); {
 	case total == 0:
@@ -125,7 +115,6 @@ func (s *Site) finish(nodes map[nodeKind]int, waiting int) error {
 			fmt.Sprintf("%d Workloads have a LocalQueue that is not among the objects", waiting))
 	}
 	slices.Sort(s.Findings)
-	slices.SortStableFunc(s.Events, workload.CompareEvents)
 	return c.Validate()
 }
 
@@ -238,15 +227,15 @@ func (s *Site) cohort(o *kubejson.Object) {
 	}
 }
 
-// nodeKind is the common properties of equal nodes.
-type nodeKind struct {
-	model string
-	gpus  int
-}
-
-func kindOf(o *kubejson.Object) nodeKind {
-	return nodeKind{o.Get("metadata", "labels", "nvidia.com/gpu.product").Text(),
-		kubejson.ListGPUs(o.Get("status", "allocatable"))}
+// node counts a Node with GPUs that takes jobs. Kueue's quotas are of GPUs alone.
+func (s *Site) node(o *kubejson.Object) {
+	n := kube.ReadNode(o)
+	if n.Cordoned && n.GPUs > 0 {
+		s.find(o.Get("spec", "unschedulable"), o, "takes no jobs and is left out")
+	} else if n.GPUs > 0 {
+		n.CPUs, n.Memory = 0, 0
+		s.Cluster.Groups = n.Count(s.Cluster.Groups)
+	}
 }
 
 // manager reads the configuration of Kueue's manager, or the ConfigMap that has it.

@@ -159,7 +159,6 @@ func TestNotSimulated(t *testing.T) {
 		"q.json: Cohort all: spec.resourceGroups: flavors of GPUs are simulated as one",
 		"q.json: Cohort all: spec.resourceGroups: quotas of cpu are not simulated",
 		"q.json: ResourceFlavor f: spec.topologyName: topology-aware scheduling is not simulated",
-		"q.json: WorkloadPriorityClass low: value: negative priorities count as 0",
 		"the quotas are 28 GPUs and the nodes have 8: admitted jobs may wait for a node"}
 	if !slices.Equal(s.Findings, want) {
 		t.Errorf("%s\nwant %s", strings.Join(s.Findings, "\n"), strings.Join(want, "\n"))

@@ -13,6 +13,7 @@ import (
 	"github.com/autosched/autosched/schedulers/volcano"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/kube"
 	mapping "github.com/autosched/autosched/workload/volcano"
 )
 
@@ -37,7 +38,7 @@ type Site struct {
 // and field.
 func Read(files map[string][]byte) (*Site, error) {
 	s := &Site{Text: Text{Settings: volcano.Defaults(), Values: valuesOf(volcano.Defaults())}}
-	seen := map[string]workload.Event{}
+	derived := kube.Derived{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if strings.HasSuffix(name, ".conf") {
 			if err := s.text(name, files[name]); err != nil {
@@ -64,16 +65,14 @@ func Read(files map[string][]byte) (*Site, error) {
 				if err != nil {
 					return nil, err
 				}
-				for _, e := range events {
-					seen[e.ID] = e
-				}
+				derived.Put(events)
 			}
 			if o.Err() != nil {
 				return nil, o.Err()
 			}
 		}
 	}
-	s.Events = slices.SortedFunc(maps.Values(seen), workload.CompareEvents)
+	s.Events = derived.Events()
 	slices.SortFunc(s.Cluster.VCs, func(a, b workload.VC) int { return cmp.Compare(a.Tenant, b.Tenant) })
 	for i := 1; i < len(s.Cluster.VCs); i++ {
 		if name := s.Cluster.VCs[i].Tenant; name == s.Cluster.VCs[i-1].Tenant {
@@ -184,29 +183,14 @@ func (s *Site) queue(o *kubejson.Object) {
 
 // node counts a Node with GPUs that takes jobs among its equals.
 func (s *Site) node(o *kubejson.Object) {
-	amount := o.Get("status", "allocatable")
-	gpus := kubejson.ListGPUs(amount)
-	if gpus == 0 {
-		return
-	}
-	if gpus > workload.MaxGPUsPerNode {
-		amount.Fail("%d GPUs are more than %d", gpus, workload.MaxGPUsPerNode)
-	}
-	if o.Get("spec", "unschedulable").Bool() {
+	n := kube.ReadNode(o)
+	switch {
+	case n.GPUs == 0:
+	case n.Cordoned:
 		s.find(o, "spec.unschedulable", "takes no jobs and is left out")
-		return
+	default:
+		s.Cluster.Groups = n.Count(s.Cluster.Groups)
 	}
-	g := workload.NodeGroup{Nodes: 1, GPUsPerNode: gpus, CPUs: int(min(1e6, max(0, amount.Get("cpu").Float()))),
-		Memory:   int64(min(1<<50, max(0, amount.Get("memory").Float()))),
-		GPUModel: o.Get("metadata", "labels", "nvidia.com/gpu.product").Text()}
-	for i := range s.Cluster.Groups {
-		if x := &s.Cluster.Groups[i]; x.GPUsPerNode == g.GPUsPerNode && x.CPUs == g.CPUs && x.Memory == g.Memory &&
-			x.GPUModel == g.GPUModel {
-			x.Nodes++
-			return
-		}
-	}
-	s.Cluster.Groups = append(s.Cluster.Groups, g)
 }
 
 // Space returns the parameters of Volcano with a weight for each queue, opened as far as the values in force need, with

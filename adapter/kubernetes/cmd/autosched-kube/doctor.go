@@ -10,10 +10,11 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/autosched/autosched/adapter/kubernetes/cluster"
-	"github.com/autosched/autosched/adapter/kubernetes/events"
 	"github.com/autosched/autosched/internal/checkup"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/kubejson"
 	"github.com/autosched/autosched/internal/units"
+	"github.com/autosched/autosched/workload/kube"
 )
 
 // doctorOptions are the flags of doctor.
@@ -84,6 +85,9 @@ func (o *doctorOptions) examine(ctx context.Context, s cluster.Scheduler) (*chec
 	o.nodes(ctx, d, objects)
 	queues := o.queues(ctx, d, objects, s, served)
 	o.rights(ctx, d, api, "observe", checkup.Fail, s.Reads(), "reader")
+	if s.MayLackPods {
+		o.rights(ctx, d, api, "starts", checkup.Warn, cluster.ReadsOf(s.Pods), "reader")
+	}
 	o.rights(ctx, d, api, "configure", checkup.Warn, s.Writes(queues), "tuner")
 	o.rights(ctx, d, api, "lease", checkup.Fail, cluster.Holds(o.namespace), "reader")
 	return d, nil
@@ -98,13 +102,13 @@ func (o *doctorOptions) nodes(ctx context.Context, d *checkup.Report, objects dy
 	}
 	nodes, gpus := 0, 0
 	for i := range list.Items {
-		if n := events.GPUs(&list.Items[i]); n > 0 {
+		if n := kube.ReadNode(kubejson.Of(list.Items[i].Object)).GPUs; n > 0 {
 			nodes, gpus = nodes+1, gpus+n
 		}
 	}
 	if nodes == 0 {
-		d.Warn("nodes", "install the device plugin of the GPUs", "none of %s offers %s",
-			units.Plural(len(list.Items), "node"), cluster.GPU)
+		d.Warn("nodes", "install the device plugin of the GPUs", "none of %s offers GPUs, as nvidia.com/gpu is",
+			units.Plural(len(list.Items), "node"))
 		return
 	}
 	d.OK("nodes", "%s with %s", units.Plural(nodes, "node"), units.Plural(gpus, "GPU"))

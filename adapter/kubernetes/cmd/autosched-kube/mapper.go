@@ -7,11 +7,11 @@ import (
 	"github.com/autosched/autosched/workload/volcano"
 )
 
-// mappers derive events from the objects of the schedulers, and appliers configure them.
+// mappers derive events from the objects of the schedulers, with pods or without, and appliers configure them.
 var (
-	mappers = map[string]func() events.Mapper{
-		"kueue":   func() events.Mapper { return &kueue.Mapper{} },
-		"volcano": func() events.Mapper { return &volcano.Mapper{} },
+	mappers = map[string]func(pods bool) events.Mapper{
+		"kueue":   func(pods bool) events.Mapper { return &kueue.Mapper{Pods: pods} },
+		"volcano": func(bool) events.Mapper { return &volcano.Mapper{} },
 	}
 	appliers = map[string]func() apply.Scheduler{
 		"kueue":   func() apply.Scheduler { return apply.NewKueue() },

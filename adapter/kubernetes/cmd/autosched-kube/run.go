@@ -152,13 +152,17 @@ func (o *runOptions) run(ctx context.Context, notes io.Writer) error {
 	if err := o.permitted(ctx, conn, registered); err != nil {
 		return ended(ctx, err)
 	}
-	resources, err := awaitResources(ctx, api, scheduler, log)
+	resources, err := awaitResources(ctx, api, scheduler, o.namespaces, log)
 	if err != nil {
 		return ended(ctx, err)
 	}
+	pods := slices.ContainsFunc(resources, func(r events.Resource) bool { return r.GroupResource() == scheduler.Pods })
+	if !pods {
+		log.Warn("the account may not read pods: the start of a job is its admission")
+	}
 	lead := func(ctx context.Context, until func() time.Time) error {
 		w := events.New(events.Options{Client: objects, Resources: resources, Namespaces: o.namespaces,
-			Tracker: &events.Tracker{Mapper: mappers[scheduler.Name](), KeepProgress: o.resume}, Notify: warn})
+			Tracker: &events.Tracker{Mapper: mappers[scheduler.Name](pods), KeepProgress: o.resume}, Notify: warn})
 		session := adapter.Session{Conn: conn, Scheduler: o.id, Instance: o.instance, Interval: o.interval,
 			Notify: warn, Snapshot: func() *pb.Event { return w.Snapshot(ctx) }, Applied: ops.applied(log),
 			Events: func(ctx context.Context, c *client.Client) {
@@ -270,11 +274,11 @@ func ended(ctx context.Context, err error) error {
 }
 
 // awaitResources waits until the scheduler's resources are served, and returns them in their versions.
-func awaitResources(ctx context.Context, api *cluster.API, s cluster.Scheduler, log *slog.Logger) (
-	out []events.Resource, err error) {
+func awaitResources(ctx context.Context, api *cluster.API, s cluster.Scheduler, namespaces []string,
+	log *slog.Logger) (out []events.Resource, err error) {
 	said := ""
 	for {
-		if out, err = resourcesOf(ctx, api, s); err == nil {
+		if out, err = resourcesOf(ctx, api, s, namespaces); err == nil {
 			return out, nil
 		}
 		if err.Error() != said {
@@ -287,17 +291,42 @@ func awaitResources(ctx context.Context, api *cluster.API, s cluster.Scheduler, 
 	}
 }
 
-func resourcesOf(ctx context.Context, api *cluster.API, s cluster.Scheduler) (out []events.Resource, err error) {
+// resourcesOf are the scheduler's resources, without pods where jobs are known without them and they are not readable.
+func resourcesOf(ctx context.Context, api *cluster.API, s cluster.Scheduler, namespaces []string) (
+	out []events.Resource, err error) {
 	for _, r := range s.Watched() {
+		if r == s.Pods && s.MayLackPods {
+			if readable, err := podsReadable(ctx, api, s, namespaces); err != nil {
+				return nil, err
+			} else if !readable {
+				continue
+			}
+		}
 		version, err := api.Version(ctx, r)
 		if err != nil {
 			return nil, err
 		}
 		one := events.Resource{GroupVersionResource: r.WithVersion(version), Namespaced: r != cluster.Nodes}
 		if r == s.Pods {
-			one.Fields = "spec.schedulerName=" + s.Name
+			one.Fields, one.Labels = s.PodFields, s.PodLabels
 		}
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+// podsReadable reports whether the account may read pods in the namespaces; in all if none is named.
+func podsReadable(ctx context.Context, api *cluster.API, s cluster.Scheduler, namespaces []string) (bool, error) {
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	for _, namespace := range namespaces {
+		for _, r := range cluster.ReadsOf(s.Pods) {
+			r.Namespace = namespace
+			if allowed, err := api.Allowed(ctx, r); err != nil || !allowed {
+				return false, err
+			}
+		}
+	}
+	return true, nil
 }
