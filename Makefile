@@ -329,7 +329,7 @@ slurm-pay: build ## Measure what configurations of Slurm are worth, on emulated 
 # What settings are worth on a real Kueue or Volcano: docs/notes/kubernetes-model.md has the tables. A run that was ended
 # resumes.
 .PHONY: kubernetes-pay
-kubernetes-pay: kubernetes-build ## Measure what settings of Volcano are worth, on emulated nodes (an hour; resumes).
+kubernetes-pay: kubernetes-build ## Measure what settings of Volcano are worth, on emulated nodes (90 minutes; resumes).
 	$(GO) -C adapter/kubernetes run ./rig/cmd/pay --shared $(or $(AUTOSCHED_SHARED),$(CURDIR)/../shared)/golden/kubernetes --dir $(CURDIR)/out/kubernetes-pay $(PAY_FLAGS)
 	$(GO) -C adapter/kubernetes run ./rig/cmd/pay --dir $(CURDIR)/out/kubernetes-pay $(PAY_FLAGS) --report
 

@@ -40,7 +40,8 @@ type result struct {
 	Classes  []rig.Class `json:"classes"`
 	Late     float64     `json:"late_s"` // the most that a job was submitted late
 	Over     float64     `json:"over_s"` // p95 of the difference between a job's time with GPUs and its run time
-	// Gain, Low and High are the part of the mean wait that the history promises to save.
+	// Gain is the part of the mean wait that the history promises to save, Low and High the least and the most in a
+	// replay of it, where they are known.
 	Gain    float64  `json:"gain,omitempty"`
 	Low     float64  `json:"low,omitempty"`
 	High    float64  `json:"high,omitempty"`

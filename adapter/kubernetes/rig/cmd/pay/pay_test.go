@@ -82,7 +82,7 @@ func TestRule(t *testing.T) {
 	if d, err := r.decide(t.Context(), 4*time.Second); err != nil || d.Adopt || r.rounds != 1 {
 		t.Errorf("without a history it decides %+v, %v", d, err)
 	}
-	if a, err := r.ask(t.Context()); err != nil || a.Adopt || a.Known.IsZero() {
+	if a, err := r.ask(t.Context()); err != nil || a.Change || a.EnoughFrom == "" {
 		t.Errorf("without a history it answers %+v, %v", a, err)
 	}
 }

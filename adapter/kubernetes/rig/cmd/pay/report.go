@@ -147,8 +147,11 @@ func promises(w io.Writer, workloads []string, by map[string]map[string]runs) {
 			if promised > 0 {
 				arrived = fmt.Sprintf("%.0f %%", 100*came/promised)
 			}
-			row(w, name, arm,
-				fmt.Sprintf("%.0f %% (%.0f to %.0f)", 100*promised, 100*stats.Mean(low), 100*stats.Mean(high)),
+			text := fmt.Sprintf("%.0f %%", 100*promised)
+			if slices.Max(high) > 0 {
+				text += fmt.Sprintf(" (%.0f to %.0f)", 100*stats.Mean(low), 100*stats.Mean(high))
+			}
+			row(w, name, arm, text,
 				fmt.Sprintf("%.0f %%", 100*came), fmt.Sprintf("%+.1f ± %.1f", mean, half), arrived,
 				losses(x, base, by[name][history]), strings.Join(slices.Sorted(maps.Keys(changes)), " or "))
 		}

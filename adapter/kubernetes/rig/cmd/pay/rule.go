@@ -11,6 +11,7 @@ import (
 
 	"github.com/autosched/autosched/adapter/kubernetes/apply"
 	"github.com/autosched/autosched/adapter/kubernetes/rig"
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	kueueconf "github.com/autosched/autosched/schedulers/kueue/conf"
@@ -103,9 +104,10 @@ func newRule(scheduler string, objects []byte) (*rule, error) {
 	s.rules = slices.DeleteFunc(s.rules, func(x space.Rule) bool {
 		return x.Activation != nil && timed(x.Activation.Param)
 	})
-	if r.space, err = space.New(s.params, s.rules); err != nil {
+	if r.scheduler, err = r.scheduler.WithSpace(s.params, s.rules); err != nil {
 		return nil, err
 	}
+	r.space = r.scheduler.Space
 	r.incumbent, _ = r.space.Project(s.values)
 	r.ledger = workload.NewLedger(r.cluster)
 	r.goal, err = round.ParseGoal(objective)
@@ -155,7 +157,9 @@ func (r *rule) input(now time.Duration) round.Input {
 
 // decide makes a round at an instant of the run.
 func (r *rule) decide(ctx context.Context, now time.Duration) (round.Decision, error) {
-	d, err := round.DecideOnline(ctx, r.input(now))
+	in := r.input(now)
+	in.Workers = 1 // the jobs and the cluster are on this machine, too
+	d, err := round.DecideOnline(ctx, in)
 	if err == nil {
 		r.last = d.History
 		r.rounds++
@@ -166,17 +170,28 @@ func (r *rule) decide(ctx context.Context, now time.Duration) (round.Decision, e
 // searched is the number of configurations of a search.
 const searched = 200
 
-// ask searches on futures and asks whether the history justifies the best of these, or a preset.
-func (r *rule) ask(ctx context.Context) (round.Answer, error) {
+// ask answers as tune does: it searches on futures, and asks whether the history justifies the best of these, a preset,
+// or the part of one that gains the same.
+func (r *rule) ask(ctx context.Context) (*replay.Verdict, error) {
 	in := r.input(0)
 	in.Search, in.Budget, in.Always = round.SearchFull, searched, true
 	best, err := round.DecideOnline(ctx, in)
 	if err != nil {
-		return round.Answer{}, err
+		return nil, err
 	}
 	in = r.input(0)
-	return round.Ask(ctx, round.Question{Problem: round.Problem{Scheduler: r.scheduler, Space: r.space,
-		Cluster: r.cluster, Goal: r.goal, Incumbent: r.incumbent}, History: in.Recorded(),
-		Guard: round.DefaultSettings().Guard,
-		Found: []search.Preset{{Name: "found", Origin: "search", Config: best.Config}}, Replays: &r.replays})
+	known := in.Recorded()
+	jobs := make([]workload.Job, len(known.Jobs))
+	for i, j := range known.Jobs {
+		jobs[i] = *j.Job
+		jobs[i].Duration, jobs[i].Status = j.Ran, workload.Completed
+		jobs[i].Wait, jobs[i].HasWait = j.Begin-j.Submit, true
+	}
+	trace, err := workload.New("history", zero, jobs)
+	if err != nil {
+		return nil, err
+	}
+	return replay.Ask(ctx, replay.AskOptions{Trace: trace, To: r.begin, Cluster: r.cluster, Scheduler: r.scheduler,
+		InForce: r.incumbent, Goal: r.goal, Guard: round.DefaultSettings().Guard,
+		Found: []search.Preset{{Name: "found", Origin: "search", Config: best.Config}}})
 }

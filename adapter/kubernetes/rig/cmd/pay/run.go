@@ -22,6 +22,7 @@ import (
 	"github.com/autosched/autosched/adapter/kubernetes/rig"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers/volcano/conf"
 	"github.com/autosched/autosched/space"
@@ -172,21 +173,21 @@ func (l *lane) arrange(ctx context.Context) error {
 	}
 	r := l.result
 	if r.Arm == once {
-		r.Gain, r.Low, r.High, r.Chosen = round.Saved(a.Gain), round.Saved(a.Low), round.Saved(a.High), a.Reason
-		if !a.Adopt {
-			r.Gain, r.Low, r.High = 0, 0, 0
+		r.Chosen = a.Text
+		if !a.Change {
 			return nil
 		}
-		return l.put(ctx, a.Config, 0, "")
+		r.Gain, r.Low, r.High = a.Gain, a.Low, a.High
+		return l.put(ctx, a.Configuration, 0, "")
 	}
-	var best *round.Compared
-	for i := range a.Compared {
-		if c := &a.Compared[i]; strings.HasPrefix(c.Origin, "preset:") && (best == nil || c.Gain > best.Gain) {
+	var best *replay.VerdictCandidate
+	for i := range a.Candidates {
+		if c := &a.Candidates[i]; strings.HasPrefix(c.Origin, "preset:") && (best == nil || c.Gain > best.Gain) {
 			best = c
 		}
 	}
-	r.Gain, r.Low, r.High, r.Chosen = round.Saved(best.Gain), round.Saved(best.Low), round.Saved(best.High), best.Origin
-	return l.put(ctx, best.Config, 0, "")
+	r.Gain, r.Chosen = best.Gain, best.Origin
+	return l.put(ctx, best.Configuration, 0, "")
 }
 
 // round makes one of the rule at an instant of the run, and puts its result in force.
