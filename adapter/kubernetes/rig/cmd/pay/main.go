@@ -88,11 +88,13 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := o.measure
+	var err error
 	if *report {
-		err = o.report
+		err = o.report(os.Stdout)
+	} else {
+		err = o.measure(ctx)
 	}
-	if err := err(ctx); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "pay:", err)
 		os.Exit(1)
 	}
@@ -131,7 +133,7 @@ func (o *options) results() ([]result, error) {
 	return out, lines.Err()
 }
 
-// measure makes the runs that are missing: those of the history first.
+// measure makes the runs that are missing, the history first.
 func (o *options) measure(ctx context.Context) error {
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return err
@@ -218,7 +220,7 @@ func (r *result) String() string {
 	out := fmt.Sprintf("%s, %s, seed %d", r.Workload, r.Arm, r.Seed)
 	if r.Classes != nil {
 		out += fmt.Sprintf(": mean wait %.1f s, late %.2f s, over %.2f s, changes: %s", r.class("all").Wait.Seconds(),
-			r.Late, r.Over, r.said())
+			r.Late, r.Over, runs{r}.said())
 	}
 	return out
 }

@@ -97,7 +97,7 @@ func made(arm string, seed uint64, wait, gain float64) *result {
 	return r
 }
 
-// TestPromises: runs are compared with those of the same arrivals, and a tenant that loses more than by chance is
+// TestPromises: runs are compared by their arrivals, and a tenant that loses more than by chance is
 // marked.
 func TestPromises(t *testing.T) {
 	by := map[string]map[string]runs{"a": {
@@ -105,11 +105,13 @@ func TestPromises(t *testing.T) {
 		preset: {made(preset, 2, 6, .5), made(preset, 1, 5, .5)},
 		once:   {made(once, 1, 20, .1)},
 	}}
+	by["a"][once][0].Changes = []change{{At: 0, Settings: []string{"x=1", "y=2"}}, {At: 9.6, Settings: []string{"x=3"}}}
 	by["a"][history] = runs{made(history, 11, 11, 0), made(history, 12, 11, 0)}
 	var out bytes.Buffer
 	promises(&out, []string{"a"}, by)
 	for _, want := range []string{"| 50 % (50 to 50) | 50 % | -5.5 ± 6.4 | 100 % | -6, -6, -6 | none |",
-		"| 10 % (10 to 10) | -100 % | +10.0 ± +Inf | -1000 % | +10 (more than 10 % and 1 s)*"} {
+		"| 10 % (10 to 10) | -100 % | +10.0 ± +Inf | -1000 % | +10 (more than 10 % and 1 s)*",
+		"| x=1 y=2; seed 1 at 10 s: x=3 |"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
@@ -132,5 +134,23 @@ func TestResults(t *testing.T) {
 	}
 	if got, err := o.results(); err != nil || len(got) != 1 || got[0].Seed != 2 {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestNotes: the notes have the tables of the recorded results.
+func TestNotes(t *testing.T) {
+	notes, err := os.ReadFile("../../../../../docs/notes/kubernetes-model.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	o := options{dir: "testdata", scheduler: "volcano", workloads: "a,b,c"}
+	if err := o.report(&out); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if !strings.Contains(string(notes), strings.TrimSpace(line)) {
+			t.Errorf("the notes have no line\n%s", line)
+		}
 	}
 }

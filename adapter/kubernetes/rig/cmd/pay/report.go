@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
 
@@ -20,7 +18,7 @@ import (
 type runs []*result
 
 // report prints the tables of the results.
-func (o *options) report(context.Context) error {
+func (o *options) report(to io.Writer) error {
 	all, err := o.results()
 	if err != nil {
 		return err
@@ -34,8 +32,8 @@ func (o *options) report(context.Context) error {
 		by[r.Workload][r.Arm] = append(by[r.Workload][r.Arm], r)
 	}
 	workloads := slices.DeleteFunc(strings.Split(o.workloads, ","), func(w string) bool { return by[w][before] == nil })
-	waits(os.Stdout, workloads, by)
-	promises(os.Stdout, workloads, by)
+	waits(to, workloads, by)
+	promises(to, workloads, by)
 	return nil
 }
 
@@ -137,10 +135,8 @@ func promises(w io.Writer, workloads []string, by map[string]map[string]runs) {
 			came := 1 - stats.Mean(now)/stats.Mean(was)
 			// A live rule that decides otherwise in another run promises something else.
 			var gain, low, high []float64
-			changes := map[string]bool{}
 			for _, r := range x {
 				gain, low, high = append(gain, r.Gain), append(low, r.Low), append(high, r.High)
-				changes[r.said()] = true
 			}
 			promised := stats.Mean(gain)
 			arrived := "-"
@@ -153,25 +149,26 @@ func promises(w io.Writer, workloads []string, by map[string]map[string]runs) {
 			}
 			row(w, name, arm, text,
 				fmt.Sprintf("%.0f %%", 100*came), fmt.Sprintf("%+.1f ± %.1f", mean, half), arrived,
-				losses(x, base, by[name][history]), strings.Join(slices.Sorted(maps.Keys(changes)), " or "))
+				losses(x, base, by[name][history]), x.said())
 		}
 	}
 }
 
-// said is the changes of a run.
-func (r *result) said() string {
-	var out []string
-	for _, c := range r.Changes {
-		text := strings.Join(c.Settings, " ")
-		if c.At > 0 {
-			text += fmt.Sprintf(" at %.0f s", c.At)
+// said is the changes before the first job, and the ones while jobs ran.
+func (x runs) said() string {
+	first, then := map[string]bool{}, ""
+	for _, r := range x {
+		text := "none"
+		for _, c := range r.Changes {
+			if c.At == 0 {
+				text = strings.Join(c.Settings, " ")
+			} else {
+				then += fmt.Sprintf("; seed %d at %.0f s: %s", r.Seed, c.At, strings.Join(c.Settings, " "))
+			}
 		}
-		out = append(out, text)
+		first[text] = true
 	}
-	if out == nil {
-		return "none"
-	}
-	return strings.Join(out, ", then ")
+	return strings.Join(slices.Sorted(maps.Keys(first)), " or ") + then
 }
 
 // losses are the differences of the tenants' mean p95, with a star at one that is worse than the default's by more than

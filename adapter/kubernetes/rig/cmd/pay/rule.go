@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -129,7 +130,7 @@ func (r *rule) recall(files []string) error {
 			return fmt.Errorf("%s: has no jobs", file)
 		}
 		first, last := s.events[0].Time, s.events[len(s.events)-1].Time
-		r.observe(file, s.events, first)
+		r.observe(filepath.Base(file), s.events, first) // which does not depend on the folder
 		r.begin += stretch * (last - first + between).Truncate(time.Second)
 	}
 	return nil
