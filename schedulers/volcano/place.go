@@ -94,7 +94,10 @@ func (p *policy) choose(j simulator.ID, gpus int, room func(node, gpus int) bool
 		if group >= 0 && n.group != group || !room(i, gpus) || !p.mayRun(j, i, gpus) {
 			continue
 		}
-		s := p.settings.score(n, pod)
+		s := 0.
+		if !p.stops.reclaims {
+			s = p.settings.score(n, pod)
+		}
 		if t := p.unknowns.tie(p.clock, i); s > score || s == score && t > tie {
 			best, score, tie = i, s, t
 		}

@@ -16,6 +16,10 @@ type stops struct {
 	stopped    []simulator.ID // in this action
 	promised   []simulator.ID // waiting jobs that got room in this session
 	seats      []workload.NodeGPUs
+	// reclaims says that the action is reclaim, which takes nodes with jobs of other queues that may be stopped, in no
+	// order of scores.
+	reclaims bool
+	nodes    []bool // that have such jobs
 }
 
 // preempt stops jobs of lower priority for waiting ones of their queue. pkg/scheduler/actions/preempt/preempt.go with
@@ -36,12 +40,37 @@ func (p *policy) reclaim() {
 		if q.deserved <= q.allocated || !q.allows(float64(p.jobs[j].gpus)) {
 			return
 		}
+		others := func(v simulator.ID) bool { o := &p.queues[p.jobs[v].queue]; return o != q && o.Reclaimable }
+		p.reclaimable(others)
 		p.candidates(func(v simulator.ID) bool {
 			o := &p.queues[p.jobs[v].queue]
-			return o != q && o.Reclaimable && o.allocated > o.deserved
+			return others(v) && o.allocated > o.deserved
 		})
+		p.stops.reclaims = true
 		p.makeRoom(q, j)
+		p.stops.reclaims = false
 	})
+}
+
+// reclaimable notes the nodes with running jobs of other queues. Nodes are tried as they pass their predicates, many at
+// a time, and ones without such jobs are left out however much room they have. reclaimForTask in
+// pkg/scheduler/actions/reclaim/reclaim.go.
+func (p *policy) reclaimable(others func(v simulator.ID) bool) {
+	s := &p.stops
+	s.nodes = append(s.nodes[:0], make([]bool, len(p.nodes))...)
+	for _, v := range p.running {
+		if p.v.JobSince(v) >= p.v.Now() || !others(v) {
+			continue
+		}
+		if !p.v.HasNodes() {
+			s.nodes[0] = true
+			return
+		}
+		s.seats = p.v.Placement(s.seats[:0], v)
+		for _, at := range s.seats {
+			s.nodes[at.Node] = true
+		}
+	}
 }
 
 // eachStarving has the waiting jobs that are let in in turn. One that got room in the session is pipelined: it counts
@@ -127,6 +156,9 @@ func (p *policy) makeRoom(q *queue, j simulator.ID) {
 
 // clears reports whether a pod of a queue would fit on a node if candidates there stopped.
 func (p *policy) clears(q *queue, node, gpus int) bool {
+	if p.stops.reclaims && !p.stops.nodes[node] {
+		return false
+	}
 	_, ok := p.victims(q, node, gpus)
 	return ok
 }

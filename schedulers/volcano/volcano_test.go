@@ -170,6 +170,23 @@ func TestStops(t *testing.T) {
 	}
 }
 
+// TestReclaimNodes: reclaim takes only nodes with jobs of other queues, so that a gang that a free node and one stop
+// would do for stops none; scores have no say in it.
+func TestReclaimNodes(t *testing.T) {
+	s := volcano.Defaults()
+	s.Actions = []volcano.Action{volcano.Allocate, volcano.Reclaim}
+	c := queues(3, 1, 3)
+	x, y := job("x", "a", 0, 100, 1, 8, 0), job("y", "a", 0, 100, 1, 8, 0)
+	starts, stops, err := simulate(t, c, s, x, y, job("gang", "b", 10, 5, 2, 8, 0))
+	if err != nil || stops["x"]+stops["y"] != 0 || starts["gang"] < 100 {
+		t.Errorf("%v: %v, %v", starts, stops, err)
+	}
+	starts, stops, err = simulate(t, c, s, x, y, job("z", "a", 0, 100, 1, 8, 0), job("gang", "b", 10, 5, 2, 8, 0))
+	if err != nil || stops["x"]+stops["y"]+stops["z"] != 2 || starts["gang"] > 15 {
+		t.Errorf("%v: %v, %v", starts, stops, err)
+	}
+}
+
 // TestPipelined: jobs that get room count for their queue, which reclaims no more than it deserves, and have room once.
 func TestPipelined(t *testing.T) {
 	s := volcano.Defaults()

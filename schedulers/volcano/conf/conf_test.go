@@ -40,6 +40,11 @@ func TestReadText(t *testing.T) {
 			func(s volcano.Settings) bool { return s.SLAWaitingTime.Hours() == 1 && !s.SLAFirst }},
 		{"  - name: sla\n    arguments:\n      sla-waiting-time: 60\n", "line 11: sla-waiting-time: 60 is not a time",
 			nil},
+		{"metrics:\n  interval: 30s\n", "line 9: metrics: the sources", nil},
+		{"  - name: nodeorder\n    arguments:\n      predicate.GPUSharingEnable: true\n",
+			"line 11: predicate.GPUSharingEnable: nodeorder has no such", nil},
+		{"  - name: pdb\n", "line 9: pdb: the plugin is not simulated", nil},
+		{"  - name: resourcequota\n", "line 9: resourcequota: the plugin is not simulated", nil},
 		{"  - name: resource-strategy-fit\n", "line 9: resource-strategy-fit: the plugin is not simulated", nil},
 	} {
 		got, err := conf.ReadText([]byte(begin + tt.text))

@@ -46,8 +46,8 @@ var actions = map[string]bool{"enqueue": true, "allocate": true, "backfill": tru
 
 // plugins are Volcano's, and whether a text with them is simulated. init in pkg/scheduler/plugins/factory.go.
 var plugins = map[string]bool{"priority": true, "gang": true, "conformance": true, "overcommit": true, "drf": true,
-	"predicates": true, "proportion": true, "nodeorder": true, "binpack": true, "sla": true, "pdb": true,
-	"resourcequota": true, "capacity": false, "cdp": false, "deviceshare": false, "extender": false,
+	"predicates": true, "proportion": true, "nodeorder": true, "binpack": true, "sla": true, "pdb": false,
+	"resourcequota": false, "capacity": false, "cdp": false, "deviceshare": false, "extender": false,
 	"network-topology-aware": false, "nodegroup": false, "numa-aware": false, "rescheduling": false,
 	"resource-strategy-fit": false, "task-topology": false, "tdm": false, "usage": false}
 
@@ -136,6 +136,7 @@ func (r *reader) top(n *yaml.Node) error {
 		case "configurations":
 			r.notSimulated(k, "configurations: the arguments of actions are not simulated")
 		case "metrics":
+			r.notSimulated(k, "metrics: the sources of the nodes' use are not simulated")
 		default:
 			r.find(k, "%s: Volcano knows no such key, and ignores it", key)
 		}
@@ -341,6 +342,7 @@ func (r *reader) argument(plugin, key string, k, v *yaml.Node) {
 		}
 		s.SLAWaitingTime = d
 	case plugin == "predicates" && strings.HasPrefix(key, "predicate."):
+		r.notSimulated(k, "%s: is not simulated", key)
 	default:
 		r.find(k, "%s: %s has no such argument, and ignores it", key, plugin)
 	}
