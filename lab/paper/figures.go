@@ -324,13 +324,14 @@ func (f *Figure) verdict(all []measured) string {
 	}
 }
 
-// changed is how often the published tuner changes the parameters over the core windows.
+// changed is how often the published tuner changes the parameters over the windows of all
+// methods.
 func (p *page) changed() {
 	began := false
 	for _, s := range schedulerNames {
 		counts, rounds := map[string]int{}, 0
 		for i := range windows {
-			if windows[i].core {
+			if windows[i].all {
 				for _, o := range p.cell(windows[i].name, s, "published") {
 					rounds += o.Rounds
 					for k, v := range o.Changed {
@@ -344,7 +345,7 @@ func (p *page) changed() {
 		}
 		if !began {
 			began = true
-			p.printf("\n### What hourly tuning changes (21b)\n\nShare of the rounds of the published tuner, over the core windows, " +
+			p.printf("\n### What hourly tuning changes (21b)\n\nShare of the rounds of the published tuner, over the windows above, " +
 				"that change a parameter. The paper: Lucid's pack knob\nmore often than its profiler's capacity.\n")
 			p.table(1, "scheduler", "rounds", "parameters")
 		}
@@ -403,7 +404,7 @@ func (p *page) fair() {
 		"share is the objective.\n")
 	p.table(1, append([]string{"window"}, fairMethods...)...)
 	for i := range windows {
-		if x := &windows[i]; x.core {
+		if x := &windows[i]; x.all {
 			row := []string{x.name}
 			for _, m := range fairMethods {
 				row = append(row, percent(p.cell(x.name, fairThemis, m).mean(fairShare)))

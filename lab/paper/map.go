@@ -101,7 +101,8 @@ more than a node ("wide"), and a share of the JCT that jobs wait when it is simu
 
 // bySet sums the map up by trace.
 func (p *page) bySet(all []place) {
-	p.printf("\nBy trace: geometric means, the least of a window, and losses of more than 1 %%.\n")
+	p.printf("\nBy trace: geometric means, in brackets over fewer cells, the least of a " +
+		"window, and losses of more than 1 %%.\n")
 	p.table(1, "trace", "cells", "once", "least", "losses", "hourly", "least", "losses", "hindsight")
 	sets := []string{""}
 	for i := range all {
@@ -129,7 +130,11 @@ func (p *page) bySet(all []place) {
 				row = append(row, make([]string, 3-k/2*2)...)
 				continue
 			}
-			row = append(row, number("%.3f", math.Exp(stats.Mean(g))))
+			mean := number("%.3f", math.Exp(stats.Mean(g)))
+			if len(g) < n {
+				mean += fmt.Sprintf(" (%d)", len(g))
+			}
+			row = append(row, mean)
 			if k < 2 {
 				losses := 0
 				for _, v := range g {
@@ -257,8 +262,8 @@ func (p *page) rule(all []place) {
 	if right <= base {
 		verdict = "The rule is not better than the base rate: on these traces no single feature decides it."
 	}
-	p.printf("\nThe last row has the rule of all traces and the sums of the tests. %s The daily rule itself, which replays\nthe "+
-		"history, is the better test: `autosched evaluate`.\n", verdict)
+	p.printf("\nThe last row has the rule of all traces and the sums of the tests.\n%s\nThe daily rule replays the "+
+		"history instead of describing it: `autosched evaluate`.\n", verdict)
 }
 
 func mapPlot(all []place) *chart.Picture {

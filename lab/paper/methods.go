@@ -92,7 +92,7 @@ type method struct {
 	name    string
 	seeds   int
 	seconds float64 // of a window of two days
-	core    bool    // on core windows only
+	few     bool    // on the windows of all methods only
 	rank    int
 }
 
@@ -125,7 +125,7 @@ var methodTable = []method{
 	{"autosched/futures=8", 1, 90, true, 7},
 }
 
-// everyHour is the published tuner outside the core windows.
+// everyHour is the published tuner on the other windows.
 var everyHour = method{"published", 1, 15, false, 6}
 
 func methodID(window, scheduler, method string, seed int) string {
@@ -136,11 +136,11 @@ func methodUnits() (out []Unit) {
 	for i := range windows {
 		x := &windows[i]
 		of := methodTable
-		if !x.core {
-			of = append(slices.DeleteFunc(slices.Clone(methodTable), func(m method) bool { return m.core }), everyHour)
+		if !x.all {
+			of = append(slices.DeleteFunc(slices.Clone(methodTable), func(m method) bool { return m.few }), everyHour)
 		}
 		names := schedulerNames
-		if x.core {
+		if x.all {
 			names = append(slices.Clone(names), fairThemis)
 		}
 		for _, scheduler := range names {
@@ -150,9 +150,9 @@ func methodUnits() (out []Unit) {
 				}
 				for seed := 1; seed <= m.seeds; seed++ {
 					u := Unit{Experiment: "methods", Name: methodID(x.name, scheduler, m.name, seed)[len("methods/"):],
-						Core: true, Seed: uint64(seed), Data: x.file, Rank: m.rank + 5*(seed-1),
+						Core: !x.fortnight, Seed: uint64(seed), Data: x.file, Rank: m.rank + 5*(seed-1),
 						Seconds: m.seconds * float64(x.days) / 2}
-					if !x.core || scheduler == fairThemis {
+					if !x.all || x.fortnight || scheduler == fairThemis {
 						u.Rank++
 					}
 					u.measure = func(ctx context.Context, d *Data) (any, map[string]float64, error) {

@@ -17,8 +17,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// coreWindow returns the first window that a condition holds for.
-func coreWindow(name string) *window {
+// windowOf returns the window of a name.
+func windowOf(name string) *window {
 	return &windows[slices.IndexFunc(windows, func(x window) bool { return x.name == name })]
 }
 
@@ -46,7 +46,8 @@ func windowUnits() (out []Unit) {
 	for i := range windows {
 		x := &windows[i]
 		for _, scheduler := range schedulerNames {
-			out = append(out, Unit{Experiment: "windows", Name: x.name + "/" + scheduler, Core: true, Data: x.file,
+			out = append(out, Unit{Experiment: "windows", Name: x.name + "/" + scheduler, Core: !x.fortnight,
+				Data:    x.file,
 				Seconds: .5, measure: func(ctx context.Context, d *Data) (any, map[string]float64, error) {
 					f, err := features(ctx, d, x, scheduler)
 					return f, nil, err
@@ -128,7 +129,7 @@ const (
 
 func rejectionUnits() (out []Unit) {
 	for _, scheduler := range []string{"tiresias", "lucid", "gandiva"} {
-		x := coreWindow("helios-like")
+		x := windowOf("helios-like")
 		out = append(out, Unit{Experiment: "rejection", Name: scheduler, Core: true, Data: x.file, Seed: 1, Rank: 4,
 			Seconds: 150, measure: func(ctx context.Context, d *Data) (any, map[string]float64, error) {
 				o, err := d.load(ctx, x, scheduler)
@@ -175,7 +176,7 @@ type Aggregated struct {
 func aggregatorUnits() (out []Unit) {
 	for i := range windows {
 		x := &windows[i]
-		if !x.core {
+		if !x.all || x.fortnight {
 			continue
 		}
 		for _, scheduler := range schedulerNames {
@@ -216,11 +217,11 @@ type PredictedQuery struct {
 	Elapsed  float64 `json:"elapsed_rule"`
 }
 
-// traceUnits are units of whole traces: those of the core windows and the other synthetic ones.
+// traceUnits are units of whole traces, of some windows.
 func traceUnits(experiment string, rank int, seconds float64, measure func(context.Context, *workload.Workload) (any,
 	error)) (out []Unit) {
 	for _, name := range []string{"philly", "helios-like", "pai", "acme-like-1.1"} {
-		x := coreWindow(name)
+		x := windowOf(name)
 		out = append(out, Unit{Experiment: experiment, Name: name, Core: true, Data: x.file, Seed: 1, Rank: rank,
 			Seconds: seconds, measure: func(ctx context.Context, d *Data) (any, map[string]float64, error) {
 				o, err := d.load(ctx, x, "tiresias")

@@ -43,7 +43,7 @@ func twinUnits() (out []Unit) {
 	for _, t := range twins {
 		out = append(out, Unit{Experiment: "twins", Name: t.window, Core: true, Data: t.file, Seconds: 2,
 			measure: func(ctx context.Context, d *Data) (any, map[string]float64, error) {
-				o, err := d.load(ctx, coreWindow(t.window), "tiresias")
+				o, err := d.load(ctx, windowOf(t.window), "tiresias")
 				if err != nil {
 					return nil, nil, err
 				}

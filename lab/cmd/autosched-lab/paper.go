@@ -82,7 +82,7 @@ that name; it has more jobs, and gives other numbers.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&figure, "figure", "", "only this figure or table, such as 9 or table-3")
-	fl.BoolVar(&core, "core", false, "only the core set: two hours on two processors")
+	fl.BoolVar(&core, "core", false, "only the core set, without the fortnights: two hours on one processor")
 	fl.StringVar(&only, "only", "", "regular expression of units, named experiment/name")
 	fl.BoolVar(&estimate, "estimate", false, "say how long it takes, and measure nothing")
 	fl.BoolVar(&render, "render", false, "measure nothing, write the page of what the files of results have")
