@@ -2,20 +2,22 @@ package render
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/internal/table"
 )
 
 // Table writes a graph as text: how it was learned, its edges with their evidence,
 // and warnings.
 func Table(out io.Writer, d *causal.Document) error {
-	w := bufio.NewWriter(out)
+	buffer := bufio.NewWriter(out)
+	w := table.NewLines(buffer, out)
 	if l := d.Learning; l != nil {
 		fmt.Fprintf(w, "%d variables, %d edges from %d rows: test %s, alpha %g, sets up to %d, %d tests", len(d.Nodes),
 			len(d.Edges), l.Rows, l.Test, l.Alpha, l.MaxCond, l.Tests)
@@ -70,9 +72,9 @@ func Table(out io.Writer, d *causal.Document) error {
 		fmt.Fprintf(w, "\nwithout an edge: %s\n", strings.Join(lonely, ", "))
 	}
 	fmt.Fprintln(w,
-		"\n-->  causes    o->  causes, or something hidden moves both    <->  something hidden moves both\no-o  "+
-			"not known. visible: no hidden cause can blur the effect. p: the largest of all sets tried, and the set.")
-	return w.Flush()
+		"\n-->  causes    o->  causes, or something hidden moves both\n<->  something hidden moves both    o-o  not known\n"+
+			"visible: no hidden cause can blur the effect\np: the largest of all sets tried, and the set")
+	return errors.Join(w.Flush(), buffer.Flush())
 }
 
 func edgeTable(out io.Writer, edges []causal.Edge) {
@@ -84,12 +86,11 @@ func edgeTable(out io.Writer, edges []causal.Edge) {
 	for _, e := range edges {
 		frequency = frequency || e.BootFreq != nil
 	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	header := "FROM\t\tTO\tSTRENGTH\tP\tGIVEN\tVISIBLE"
 	if frequency {
 		header += "\tFOUND\tSAME MARKS"
 	}
-	fmt.Fprintln(t, header)
+	t := table.New(out, header)
 	short := func(v *float64) string {
 		if v == nil {
 			return "-"

@@ -173,6 +173,7 @@ func TestJSONHasASchema(t *testing.T) {
 		if got.Schema != want || !regexp.MustCompile(`^\{\s*"schema": "`).MatchString(out) {
 			t.Errorf("%s: schema %q, want %q first: %.80s", x.command, got.Schema, want, out)
 		}
+		checkWidth(t, x.command, append(strings.Fields(x.command), strings.Fields(x.args)...), filepath.Dir(dir))
 		if null := regexp.MustCompile(`.*: null\b.*`).FindString(out); null != "" {
 			t.Errorf("%s: a list is [] and what there is not is left out: %s", x.command, null)
 		}

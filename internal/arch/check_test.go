@@ -164,7 +164,7 @@ var layers = []layer{
 	{"search", 3, []string{"space", "internal/trees", "internal/rng", "internal/stats"}},
 	{"generation", 3, []string{"workload", "internal/trees", "internal/rng", "internal/stats", "internal/pq"}},
 	{"simulator", 2, []string{"workload", "internal/stats"}},
-	{"causal/render", 2, []string{"causal"}},
+	{"causal/render", 2, []string{"causal", "internal/table"}},
 	{"causal", 2, []string{"internal/trees", "internal/rng", "internal/stats"}},
 	{"space", 1, []string{"internal/units"}},
 	{"telemetry", 1, []string{"workload", "internal"}},

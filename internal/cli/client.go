@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 
@@ -125,7 +124,7 @@ func (f *ClientFlags) Show(cmd *cobra.Command, answer proto.Message, print func(
 	if f.JSON {
 		return PrintProto(cmd.OutOrStdout(), answer, false)
 	}
-	return print(printable{cmd.OutOrStdout()})
+	return fitted(printable{cmd.OutOrStdout()}, cmd.OutOrStdout(), print)
 }
 
 // printable has question marks for control characters of texts that others wrote, such as the reason of a refusal: a
@@ -339,24 +338,6 @@ func Exactly(n int, otherwise string) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// NewTable begins a table, whose columns have two blanks between them, with a line of their names unless it is empty.
-func NewTable(out io.Writer, columns string) *tabwriter.Writer {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	if columns != "" {
-		fmt.Fprintln(w, columns)
-	}
-	return w
-}
-
-// NewNumbers is NewTable with columns that end at the right.
-func NewNumbers(out io.Writer, columns string) *tabwriter.Writer {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	if columns != "" {
-		fmt.Fprintln(w, columns)
-	}
-	return w
 }
 
 // Instant is a time as people and flags write it.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +18,7 @@ import (
 	"github.com/autosched/autosched/adapter/site/kube"
 	slurmsite "github.com/autosched/autosched/adapter/slurm/site"
 	"github.com/autosched/autosched/fidelity"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
@@ -88,7 +88,7 @@ func (f *HistoryFlags) Ask(ctx context.Context, in *ReplayInput, o replay.AskOpt
 
 // PrintVerdict prints the answer: the sentences, the changes with their effects, and the flags.
 func PrintVerdict(w io.Writer, v *replay.Verdict) error {
-	Prose(w, "", v.Text)
+	table.Strong(w, v.Text)
 	if v.Fidelity != nil {
 		Prose(w, "", v.Fidelity.String()+".")
 	}
@@ -350,7 +350,7 @@ func (f *SiteFlag) PrintChange(w io.Writer, c *replay.SettingsChange) error {
 	fmt.Fprintf(w, "\nWhich jobs wait longer: all jobs from %s to %s,\nsimulated with the settings in force and with these. "+
 		"slower is how many have\na JCT more than 1 %% longer, most by how much the wait of one grows.\n\n",
 		c.From, c.To)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := NewNumbers(w, "")
 	fmt.Fprintln(t, "\tjobs\tmean wait\tafter\tp95 wait\tafter\tslower\tmost\t")
 	left := 0
 	for _, g := range shownWaits(c.Waits, &left) {
@@ -368,9 +368,9 @@ func (f *SiteFlag) PrintChange(w io.Writer, c *replay.SettingsChange) error {
 		_, err := fmt.Fprintf(w, "\nThe settings of %s are these already.\n", f.Dir)
 		return err
 	}
-	fmt.Fprintf(w, "\nThe change of %s:\n\n%s\n", f.kind.of, c.Patch)
+	fmt.Fprintf(table.Whole(w), "\nThe change of %s:\n\n%s\n", f.kind.of, c.Patch)
 	if len(c.QOS) > 0 {
-		fmt.Fprintf(w, "Applied with it, for all clusters of the slurmdbd:\n  %s\n\n",
+		fmt.Fprintf(table.Whole(w), "Applied with it, for all clusters of the slurmdbd:\n  %s\n\n",
 			strings.Join(c.QOS, "\n  "))
 	}
 	if f.out == "" {
@@ -380,7 +380,7 @@ func (f *SiteFlag) PrintChange(w io.Writer, c *replay.SettingsChange) error {
 	}
 	fmt.Fprintf(w, "%s, check it, put it in force, and take it back:\n", f.kind.where)
 	for _, command := range c.Commands {
-		fmt.Fprintf(w, "  %s\n", command)
+		fmt.Fprintf(table.Whole(w), "  %s\n", command)
 	}
 	return nil
 }

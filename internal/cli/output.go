@@ -9,17 +9,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/schema"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/workload/trace"
 )
 
@@ -30,7 +28,19 @@ func Show(w io.Writer, asJSON bool, name string, result any, print func(io.Write
 	if asJSON {
 		return schema.Write(w, name, result)
 	}
-	return print(w)
+	return Print(w, print)
+}
+
+// Print prints for people, in lines that fit the output.
+func Print(w io.Writer, print func(io.Writer) error) error { return fitted(w, w, print) }
+
+// fitted calls print with a writer of lines that fit the output to which w leads.
+func fitted(w, output io.Writer, print func(io.Writer) error) error {
+	lines := table.NewLines(w, output)
+	if err := print(lines); err != nil {
+		return err
+	}
+	return lines.Flush()
 }
 
 // Report returns the run of a command that checks its flags, computes a result and shows it. Notes on it go to
@@ -210,23 +220,6 @@ func ShortStudy(name string) string {
 	return strings.Replace(strings.TrimPrefix(name, "schedulers/"), "/studies/", "/", 1)
 }
 
-// WrapText breaks a text at blanks into lines of at most limit bytes; longer words
-// stand alone.
-func WrapText(text string, limit int) []string {
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && len(line)+1+len(word) > limit {
-			lines, line = append(lines, line), ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
-}
-
 // ShortTrial is SCHEDULER/STUDY/TRIAL of a name.
 func ShortTrial(name string) string { return strings.Replace(ShortStudy(name), "/trials/", "/", 1) }
 
@@ -317,84 +310,11 @@ func HorizontalLine(y float64) []chart.Point {
 // MaxPoints bounds the points of a line: more cannot be distinguished.
 const MaxPoints = 1200
 
-// unknownWidth is the width of lines, in columns, where the output is no terminal.
-const unknownWidth = 100
+// NewTable begins a table of texts on the output of a command (see [table.Writer]).
+func NewTable(out io.Writer, names string) *table.Writer { return table.New(out, names) }
 
-// Width is the number of columns of a terminal, or unknownWidth.
-func Width(w io.Writer) int {
-	if f, ok := w.(*os.File); ok {
-		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 {
-			return int(size.Col)
-		}
-	}
-	return unknownWidth
-}
-
-// leastRoom is the room, in columns, below which items begin a line of their own.
-const leastRoom = 24
-
-// Fitted writes lines of a table, each followed by as many of its items as its width has room for, and the number of
-// the others.
-func Fitted(w io.Writer, lines string, items [][]string) error {
-	width := Width(w)
-	for i, line := range strings.Split(strings.TrimSuffix(lines, "\n"), "\n") {
-		if i < len(items) && len(items[i]) > 0 {
-			if width-utf8.RuneCountInString(line) < leastRoom {
-				line = strings.TrimRight(line, " ") + "\n      " + fit(items[i], width-6)
-			} else {
-				line += fit(items[i], width-utf8.RuneCountInString(line))
-			}
-		}
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " ")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fit joins the items that there is room for, at least one.
-func fit(items []string, room int) string {
-	text := items[0]
-	for i, item := range items[1:] {
-		left, more := len(items)-2-i, ""
-		if left > 0 {
-			more = fmt.Sprintf(" and %d more", left)
-		}
-		if utf8.RuneCountInString(text+" "+item+more) > room {
-			return fmt.Sprintf("%s and %d more", text, left+1)
-		}
-		text += " " + item
-	}
-	return text
-}
-
-// widest is the width of lines of text and of tables, in columns, on a wider terminal.
-const widest = 120
+// NewNumbers is NewTable for numbers.
+func NewNumbers(out io.Writer, names string) *table.Writer { return table.Numbers(out, names) }
 
 // Prose writes sentences in lines that fit the output, each after an indent.
-func Prose(w io.Writer, indent, text string) {
-	for _, line := range WrapText(text, min(Width(w), widest)-len(indent)) {
-		fmt.Fprintln(w, indent+line)
-	}
-}
-
-// Figures writes rows of cells that end in tabs, aligned to the right, with less space between columns where they are
-// too wide.
-func Figures(w io.Writer, rows string) error {
-	var text strings.Builder
-	for space := range 2 {
-		text.Reset()
-		t := tabwriter.NewWriter(&text, 0, 0, 2-space, ' ', tabwriter.AlignRight)
-		if _, err := io.WriteString(t, rows); err != nil {
-			return err
-		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
-		if line, _, _ := strings.Cut(text.String(), "\n"); utf8.RuneCountInString(line) <= widest {
-			break
-		}
-	}
-	_, err := io.WriteString(w, text.String())
-	return err
-}
+func Prose(w io.Writer, indent, text string) { table.Prose(w, indent, text) }

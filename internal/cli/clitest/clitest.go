@@ -20,6 +20,7 @@ func Main(m *testing.M, root func() *cobra.Command) {
 	if os.Getenv("AUTOSCHED_TEST_MAIN") == "1" {
 		cli.Main(root)
 	}
+	os.Unsetenv("COLUMNS") // lines are as wide as without a terminal
 	os.Exit(m.Run())
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"regexp"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -166,7 +165,7 @@ func eachWindow[T any](ctx context.Context, scenarios, data string, selected *re
 }
 
 func printHorizons(w io.Writer, rankings []*horizons.Ranking) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := cli.NewNumbers(w, "")
 	fmt.Fprintln(t,
 		"window\tscheduler\tconfigurations\tdefault s\tbest s\thorizon\trank\tonce\ttruth\tregret %\ttruth\tCPU ms\t")
 	for _, r := range rankings {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -182,7 +181,7 @@ func openHeld(path string) (map[string]portfolio.Held, *os.File, error) {
 func printPortfolio(w io.Writer, p *portfolio.Portfolio) error {
 	fmt.Fprintf(w, "%s: %d configurations measured; regrets in %%, over training and test windows\n\n", p.Scheduler,
 		p.Measured)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := cli.NewNumbers(w, "")
 	fmt.Fprintln(t, "\tworst\tmean\ttest worst\tmean\twith those above: worst\tmean\ttest worst\tmean\tp99\tshort\t"+
 		"test p99\tshort\t")
 	row := func(name string, r *portfolio.Row) {
@@ -205,7 +204,7 @@ func printPortfolio(w io.Writer, p *portfolio.Portfolio) error {
 		fmt.Fprintf(w, "chosen %d: %s\n", i+1, p.Chosen[i].Configuration)
 	}
 	fmt.Fprintln(w)
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t = cli.NewNumbers(w, "")
 	fmt.Fprintln(t, "window\tjobs\tload\tleast JCT s\tdefault\tfirst\tall\t  of")
 	for _, x := range p.Windows {
 		kind := ""

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -305,7 +304,7 @@ func (o *benchRecommendOptions) jobs(w *workload.Workload, at [2]time.Duration, 
 func printRecommendBench(w io.Writer, r *recommendBench) error {
 	fmt.Fprintf(w, "%s, %s, windows of %s, load %g without waste\n\n", r.Trace, r.Scheduler,
 		units.Plural(r.Days, "day"), r.Load)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := cli.NewNumbers(w, "")
 	fmt.Fprintln(t, "waste\twindows\tutilisation\tacting\tgain\t95 %\tp\tmean wait h\tacting\tsmall tenants\tacting\tJain\t"+
 		"acting\tless used in\tlonger waits in\t")
 	for _, x := range r.Rows {

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -170,7 +169,7 @@ func (r *searchBench) print(w io.Writer, names []string) error {
 			fmt.Fprintln(w)
 		}
 		fmt.Fprintf(w, "%s, regret after %d evaluations\n", name, r.Results[0].Budget)
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+		t := cli.NewNumbers(w, "")
 		fmt.Fprintln(t, "sampler\tmean\tstd error\tmedian\tseeds\t\t")
 		row := func(f *samplers.Figures, note string) {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t\n",

@@ -8,7 +8,6 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -132,7 +131,7 @@ func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*stud
 }
 
 func printStudies(w io.Writer, all []*studies.Comparison) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := cli.NewNumbers(w, "")
 	fmt.Fprintln(t, "window\tscheduler\tdefault s\tbest s\tsampler\tcausal\tfound\ttrials\ttime s\tskipped\t"+
 		"narrowed\ttuner s\tbest\t")
 	for _, r := range all {

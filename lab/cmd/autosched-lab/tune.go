@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -149,7 +148,7 @@ func printComparison(w io.Writer, r *searches.Comparison) error {
 	fmt.Fprintf(w, "%s, %s, %s: %s x %s, %s per search on %d futures\n\n",
 		r.Trace, r.Scheduler, r.Objective, units.Plural(len(r.Hours), "instant"), units.Plural(r.Seeds, "seed"), limit,
 		r.Futures)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := cli.NewNumbers(w, "")
 	fmt.Fprintf(t,
 		"search\ton futures\tin truth\tvs %s\tp\tvs in truth\tp\tevaluations\tto match\twithout model\tin "+
 			"s\ts\trejected\taudits right\t\n", r.Reference)

@@ -19,6 +19,7 @@ import (
 	"github.com/autosched/autosched/adapter/slurm/site"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload/trace"
@@ -236,7 +237,7 @@ func (r *applied) print(w io.Writer) error {
 	if len(r.QOS) > 0 {
 		text += fmt.Sprintf("would run\n  %s\n", strings.Join(r.QOS, "\n  "))
 	}
-	_, err := io.WriteString(w, text)
+	_, err := io.WriteString(table.Whole(w), text)
 	return err
 }
 
@@ -468,9 +469,9 @@ func (r *slurmInit) print(w io.Writer) error {
 		fmt.Fprintf(w, "  %s\n", f)
 	}
 	fmt.Fprintf(w, "\nNothing of Slurm is changed. To have AutoSched change settings:\n")
-	fmt.Fprintf(w, "  copy %s to %s\n", r.Files[len(r.Files)-1], r.Path)
+	fmt.Fprintf(table.Whole(w), "  copy %s to %s\n", r.Files[len(r.Files)-1], r.Path)
 	if r.Link != "" && !r.Present {
-		fmt.Fprintf(w, "  %s\n", r.Link)
+		fmt.Fprintf(table.Whole(w), "  %s\n", r.Link)
 	}
 	switch {
 	case !r.Read:
@@ -489,6 +490,6 @@ func (r *slurmInit) print(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "note: %s\n", n)
 	}
-	_, err := fmt.Fprintf(w, "\nNext: autosched fidelity --trace sacct.psv --site %s\n", r.out)
+	_, err := fmt.Fprintf(w, "\nNext:\n  autosched fidelity --trace sacct.psv --site %s\n", r.out)
 	return err
 }

@@ -1,12 +1,12 @@
 package decide
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/report"
@@ -33,14 +33,13 @@ func printRows(w io.Writer, r *replay.Comparison, out string) error {
 	}
 	fmt.Fprintf(w, "\nratio = average JCT of %s / this row's, with its 95 %% interval; above 1 is better.\n\n",
 		r.Rows[0].Name)
-	var text strings.Builder
-	t := cli.NewTable(&text, "row\tscheduler\t")
-	items := [][]string{{"differs from the defaults in"}}
+	t := cli.NewTable(w, "row\tscheduler\t")
+	t.Items([]string{"differs from the defaults in"})
 	for _, row := range r.Rows {
 		fmt.Fprintf(t, "%s\t%s\t\n", row.Name, row.Scheduler)
-		items = append(items, changesText(row.Configuration.Space().Default(), row.Configuration))
+		t.Items(changesText(row.Configuration.Space().Default(), row.Configuration))
 	}
-	if err := errors.Join(t.Flush(), cli.Fitted(w, text.String(), items)); err != nil {
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
@@ -50,7 +49,7 @@ func printRows(w io.Writer, r *replay.Comparison, out string) error {
 		}
 	} else {
 		title, text := report.BestRow(r)
-		cli.Prose(w, "", title+".")
+		table.Strong(w, title+".")
 		if text != "" {
 			cli.Prose(w, "", text)
 		}
@@ -65,12 +64,11 @@ func printRows(w io.Writer, r *replay.Comparison, out string) error {
 }
 
 func printResults(w io.Writer, results []replay.Result, drawn bool) error {
-	var t strings.Builder
 	spread := ""
 	if drawn {
 		spread = "spread\t"
 	}
-	fmt.Fprintln(&t, "row\tavg JCT s\tp50\tp95\tp99\tqueue s\tp95\tratio\tinterval\tfaster\tslower\t"+spread+
+	t := cli.NewNumbers(w, "row\tavg JCT s\tp50\tp95\tp99\tqueue s\tp95\tratio\tinterval\tfaster\tslower\t"+spread+
 		"util\trho<=1\tpreempt\t")
 	for i := range results {
 		r := &results[i]
@@ -84,9 +82,9 @@ func printResults(w io.Writer, results []replay.Result, drawn bool) error {
 		if drawn {
 			spread = units.Percent(r.Spread) + "\t"
 		}
-		fmt.Fprintf(&t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%s\t%s\t%s\t%s%s\t%s\t%.0f\t\n", r.Row,
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%s\t%s\t%s\t%s%s\t%s\t%.0f\t\n", r.Row,
 			r.AvgJCT, r.P50JCT, r.P95JCT, r.P99JCT, r.AvgQueue, r.P95Queue, r.Ratio, between, faster, slower, spread,
 			units.Percent(r.Utilization), units.Percent(r.FTFLe1), r.Preemptions)
 	}
-	return cli.Figures(w, t.String())
+	return t.Flush()
 }

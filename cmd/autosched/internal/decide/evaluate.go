@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -334,8 +333,7 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 		cli.Prose(w, "", "Note: "+n)
 	}
 	fmt.Fprintln(w)
-	var t strings.Builder
-	fmt.Fprintln(&t,
+	t := cli.NewNumbers(w,
 		"method\tavg JCT s\tp50\tp95\tp99\tqueue s\tratio\tspread\tguards\tpreempt\trounds\tchanges\tevals\ts/round\t")
 	for _, m := range r.Methods {
 		spread, guards := "", ""
@@ -348,11 +346,11 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 				guards = fmt.Sprintf("%d broken", n)
 			}
 		}
-		fmt.Fprintf(&t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%s\t%s\t%d\t%d\t%d\t%d\t%.3f\t\n", m.Method, m.AvgJCT,
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%s\t%s\t%d\t%d\t%d\t%d\t%.3f\t\n", m.Method, m.AvgJCT,
 			m.P50JCT, m.P95JCT, m.P99JCT, m.AvgQueue,
 			m.Ratio, spread, guards, m.Preemptions, m.Rounds, m.Changes, m.Evaluations, m.TuningPerRound)
 	}
-	if err := cli.Figures(w, t.String()); err != nil {
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "\nratio = average JCT of %s / this method's; above 1 is better. Methods that draw: %s.\n",
@@ -387,7 +385,7 @@ func printDrawn(w io.Writer, r *replay.Report) error {
 		above = "jobs and nodes draw above sleeping nodes"
 	}
 	fmt.Fprintf(w, "\nWhat %s:\n", above)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := cli.NewNumbers(w, "")
 	fmt.Fprintln(t, "method\tenergy kWh\tcost $\tCO2 kg\tEDP kWh h\t")
 	for _, m := range r.Methods {
 		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t\n", m.Method, m.Energy, m.Cost, m.CO2, m.EDP)

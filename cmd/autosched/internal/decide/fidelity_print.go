@@ -3,15 +3,15 @@ package decide
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 )
 
 func (r *fidelityReport) print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := cli.NewTable(w, "")
 	row := func(name, format string, v ...any) { fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, v...)...) }
 	row("trace", "%s%s", r.Trace, cli.SyntheticLabel(r.Synthetic))
 	row("cluster", "%s", r.Cluster)
@@ -27,12 +27,12 @@ func (r *fidelityReport) print(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	cli.Prose(w, "", r.Graded.String()+".")
+	table.Strong(w, r.Graded.String()+".")
 	if r.Delay.Jobs == 0 {
 		return nil
 	}
 	fmt.Fprintln(w)
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t = cli.NewNumbers(w, "")
 	fmt.Fprintln(t, "\tjobs\trecorded s\tsimulated s\terror p5\tp25\tp50\tp75\tp95\tfactor\tKS\trank\t")
 	line := func(name string, a *fidelity.Agreement) {
 		fmt.Fprintf(t, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t\n", name, a.Jobs,

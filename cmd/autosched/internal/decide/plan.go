@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/plan"
@@ -223,7 +224,7 @@ func (r *planReport) print(w io.Writer) error {
 		fmt.Fprintf(w, "The number of %s varies.\n", r.Group)
 	}
 	fmt.Fprintln(w)
-	t := &strings.Builder{}
+	t := cli.NewNumbers(w, "")
 	fmt.Fprint(t, "what if\tnodes\tGPUs\t")
 	for _, m := range r.Cases[0].Metrics {
 		fmt.Fprintf(t, "%s\tinterval\t", m.Metric)
@@ -249,7 +250,7 @@ func (r *planReport) print(w io.Writer) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t\n", used, kept)
 	}
-	if err := cli.Figures(w, t.String()); err != nil {
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
@@ -257,7 +258,7 @@ func (r *planReport) print(w io.Writer) error {
 		r.explainCase(w, &r.Cases[i])
 	}
 	if r.Answer != nil {
-		cli.Prose(w, "", r.answer())
+		table.Strong(w, r.answer())
 	}
 	fmt.Fprintln(w, "\nOn the cluster as it is:")
 	if err := cli.PrintVerdict(w, r.Verdict); err != nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -338,7 +337,7 @@ func jctChart(jobs []simulator.Outcome) *chart.Chart {
 }
 
 func (r *simulateReport) print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := cli.NewTable(w, "")
 	row := func(name, format string, v ...any) { fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, v...)...) }
 	row("trace", "%s%s", r.Trace, cli.SyntheticLabel(r.Synthetic))
 	row("cluster", "%s", r.Cluster)
@@ -405,7 +404,7 @@ func (r *simulateReport) print(w io.Writer) error {
 
 func (r *simulateReport) printTenants(w io.Writer) error {
 	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := cli.NewNumbers(w, "")
 	fmt.Fprintln(t, "tenant\tquota\tweight\tjobs\tavg JCT s\tp95\tavg queue s\tp95\trho<=1\tpreemptions\t"+
 		"GPU-hours\tshare\tof quota\tfair hours\t")
 	for i := range r.Tenants {

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
@@ -22,7 +22,7 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 	fmt.Fprintf(w, "%s%s at %s: %d active jobs, %d of them waiting\n\n", r.Trace, cli.SyntheticLabel(r.Synthetic), r.At,
 		r.ActiveJobs, r.WaitingJobs)
 	fmt.Fprintf(w, "minimise %s\n\n", r.Objective)
-	table := newTrialTable(r.Incumbent, "step\tsource\t"+round.Label(r.goal.Metric())+"\tchange\tinfluence\tqueue s\t"+
+	t := newTrialTable(w, r.Incumbent, "step\tsource\t"+round.Label(r.goal.Metric())+"\tchange\tinfluence\tqueue s\t"+
 		"better in"+r.columns())
 	shown := 0
 	for left := r.Trials; len(left) > 0 && shown < top; shown++ {
@@ -34,16 +34,16 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 		}
 		switch {
 		case x.Exhausted:
-			table.add(x.Config, "%d\t%s\tevent budget exhausted\t\t\t\t%s", x.Step, source, r.empty())
+			t.add(x.Config, "%d\t%s\tevent budget exhausted\t\t\t\t%s", x.Step, source, r.empty())
 		case x.Error != "":
-			table.add(x.Config, "%d\t%s\tfailed: %s\t\t\t\t%s", x.Step, source, x.Error, r.empty())
+			t.add(x.Config, "%d\t%s\tfailed: %s\t\t\t\t%s", x.Step, source, x.Error, r.empty())
 		default:
-			table.add(x.Config, "%d\t%s\t%s\t%s\t%s\t%.0f\t%s%s", x.Step, source, r.goal.Format(x.Objective),
+			t.add(x.Config, "%d\t%s\t%s\t%s\t%s\t%.0f\t%s%s", x.Step, source, r.goal.Format(x.Objective),
 				r.change(x), cli.SavedShare(x.Ratio), x.Queue, r.betterIn(x), r.cells(x))
 		}
-		table.of += 1 + equal
+		t.of += 1 + equal
 	}
-	if err := table.print(w, len(r.Trials)); err != nil {
+	if err := t.print(w, len(r.Trials)); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
@@ -63,30 +63,25 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 
 // trialTable is a table of trials whose last column has the parameters that a trial changes.
 type trialTable struct {
-	from  space.Config
-	text  strings.Builder
-	table *tabwriter.Writer
-	items [][]string
-	of    int // trials in it
+	*table.Writer
+	from space.Config
+	of   int // trials in it
 }
 
-func newTrialTable(from space.Config, columns string) *trialTable {
-	t := &trialTable{from: from, items: [][]string{{"parameters changed"}}}
-	t.table = cli.NewTable(&t.text, columns+"\t")
+func newTrialTable(w io.Writer, from space.Config, columns string) *trialTable {
+	t := &trialTable{cli.NewTable(w, columns+"\t"), from, 0}
+	t.Items([]string{"parameters changed"})
 	return t
 }
 
 func (t *trialTable) add(c space.Config, format string, args ...any) {
-	fmt.Fprintf(t.table, format+"\t\n", args...)
-	t.items = append(t.items, changesText(t.from, c))
+	fmt.Fprintf(t, format+"\t\n", args...)
+	t.Items(changesText(t.from, c))
 }
 
 // print prints the table of some of the trials in the width of the output.
 func (t *trialTable) print(w io.Writer, all int) error {
-	if err := t.table.Flush(); err != nil {
-		return err
-	}
-	err := cli.Fitted(w, t.text.String(), t.items)
+	err := t.Flush()
 	if err == nil && t.of < all {
 		_, err = fmt.Fprintf(w, "... %d more; --json has all, with all parameters\n", all-t.of)
 	}
@@ -226,17 +221,17 @@ func (r *tuneReport) printFront(w io.Writer, top int) error {
 	}
 	fmt.Fprintf(w, "\n%d of %d configurations are beaten by no other in all of %s:\n\n", len(r.Front), len(r.Trials),
 		strings.Join(r.Metrics, ", "))
-	table := newTrialTable(r.Incumbent, "step\tsource\t"+strings.Join(r.Metrics, "\t"))
+	t := newTrialTable(w, r.Incumbent, "step\tsource\t"+strings.Join(r.Metrics, "\t"))
 	for _, step := range r.Front[:min(top, len(r.Front))] {
 		x := &r.Trials[slices.IndexFunc(r.Trials, func(x tuneTrial) bool { return x.Step == step })]
 		row := fmt.Sprintf("%d\t%s", x.Step, round.Source(x.Origin))
 		for _, m := range r.Metrics {
 			row += "\t" + round.FormatMetric(m, x.Sides[m])
 		}
-		table.add(x.Config, "%s", row)
-		table.of++
+		t.add(x.Config, "%s", row)
+		t.of++
 	}
-	return table.print(w, len(r.Front))
+	return t.print(w, len(r.Front))
 }
 
 // tuneReport is the result of tune, the trials best first.

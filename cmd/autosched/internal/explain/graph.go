@@ -87,7 +87,7 @@ is marked as not complete and has surplus edges.`,
 				}
 				return d.Write(cmd.OutOrStdout())
 			}
-			return render.Table(cmd.OutOrStdout(), d)
+			return cli.Print(cmd.OutOrStdout(), func(w io.Writer) error { return render.Table(w, d) })
 		},
 	}
 	o.add(cmd)

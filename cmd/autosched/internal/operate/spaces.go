@@ -49,15 +49,17 @@ its difference from the default; --preset takes its name.`,
 			if f.JSON {
 				return printSpacesJSON(cmd.OutOrStdout(), all)
 			}
-			for i, s := range all {
-				if i > 0 {
-					fmt.Fprintln(cmd.OutOrStdout())
+			return cli.Print(cmd.OutOrStdout(), func(w io.Writer) error {
+				for i, s := range all {
+					if i > 0 {
+						fmt.Fprintln(w)
+					}
+					if err := printSpace(w, s); err != nil {
+						return err
+					}
 				}
-				if err := printSpace(cmd.OutOrStdout(), s); err != nil {
-					return err
-				}
-			}
-			return nil
+				return nil
+			})
 		},
 	}
 }
@@ -248,8 +250,10 @@ func newSchedulerValidateCmd(f *cli.ClientFlags) *cobra.Command {
 			if f.JSON {
 				return nil
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is valid: %s\n", args[0], sizeText(sp))
-			return printParameters(cmd.OutOrStdout(), sp)
+			return cli.Print(cmd.OutOrStdout(), func(w io.Writer) error {
+				fmt.Fprintf(w, "%s is valid: %s\n", args[0], sizeText(sp))
+				return printParameters(w, sp)
+			})
 		},
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/cputime"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/telemetry/collect"
@@ -55,7 +56,7 @@ func telemetryFormats() string {
 	var b strings.Builder
 	for _, f := range telemetry.Formats() {
 		name := f.Name
-		for _, line := range cli.WrapText(f.About, 64) {
+		for _, line := range table.Wrap(f.About, 64) {
 			fmt.Fprintf(&b, "  %-17s%s\n", name, line)
 			name = ""
 		}

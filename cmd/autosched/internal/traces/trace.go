@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/replay/scenario"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/synth"
@@ -59,7 +60,7 @@ func formatList() string {
 	var b strings.Builder
 	for _, f := range trace.Formats {
 		name := f.Name
-		for _, line := range cli.WrapText(f.About, 66) {
+		for _, line := range table.Wrap(f.About, 66) {
 			fmt.Fprintf(&b, "  %-12s%s\n", name, line)
 			name = ""
 		}

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/capacity"
@@ -123,7 +123,7 @@ var span, percent = units.Duration, units.Percent
 type statsText struct {
 	*stats.Description
 	w io.Writer
-	t *tabwriter.Writer // of the current section
+	t *table.Writer // of the current section
 }
 
 func printStats(out io.Writer, s *stats.Description) error {

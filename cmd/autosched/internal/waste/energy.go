@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -308,7 +307,7 @@ func (r *energyReport) print(w io.Writer, top int) error {
 			cmp.Or(r.Intensities, "a constant"))
 	}
 	fmt.Fprintf(w, "\nConstants, version %d (low, middle, high, unit: source)\n", r.Version)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := cli.NewTable(w, "")
 	for _, x := range r.Assumptions {
 		fmt.Fprintf(t, "  %s\t%g\t%g\t%g\t%s\t%s\n", x.Name, x.Low, x.Middle, x.High, cmp.Or(x.Unit, "-"), x.Source)
 	}
@@ -317,7 +316,7 @@ func (r *energyReport) print(w io.Writer, top int) error {
 
 // printAmounts prints a report's sums with their band.
 func printAmounts(w io.Writer, r *energy.Report) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := cli.NewNumbers(w, "")
 	fmt.Fprintln(t, "\tlow\tmiddle\thigh\t")
 	row := func(name, unit string, b energy.Band) {
 		fmt.Fprintf(t, "%s, %s\t%s\t%s\t%s\t\n", name, unit, cli.ThreeDigits(b.Low), cli.ThreeDigits(b.Middle),
@@ -363,7 +362,7 @@ func (r *energyReport) byEnergy() []energy.Tenant {
 }
 
 func (r *energyReport) printTenants(w io.Writer, top int) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := cli.NewNumbers(w, "")
 	fmt.Fprintln(t, "tenant\tjobs\tGPU-hours\tkWh\tlow\thigh\t$\tkg CO2\t")
 	tenants := r.byEnergy()
 	for i := range tenants {

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/patterns"
 )
 
@@ -85,11 +85,10 @@ numbers, and give the file to --rules of 'autosched patterns scan'.`,
 
 func (r *patternRules) print(w io.Writer) error {
 	if r.text != "" {
-		_, err := io.WriteString(w, r.text)
+		_, err := io.WriteString(table.Whole(w), r.text)
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "RULE\tOF\tACTION\tFINDS")
+	t := cli.NewTable(w, "RULE\tOF\tACTION\tFINDS")
 	for _, x := range r.Rules {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", x.ID, strings.Join(x.GroupBy, ", "), x.Action, x.Title)
 	}

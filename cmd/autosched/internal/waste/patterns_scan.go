@@ -19,6 +19,7 @@ import (
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/lines"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/patterns/feed"
@@ -402,7 +403,7 @@ func (r *patternsScan) print(w io.Writer, top int) error {
 	fmt.Fprintf(w, "%s, on %s\n\n", what, r.Size)
 	causes := r.causes()
 	if len(r.Findings) == 0 {
-		cli.Prose(w, "", verdict(r.Examined, r.Rules, r.Lacking))
+		table.Strong(w, verdict(r.Examined, r.Rules, r.Lacking))
 	} else {
 		fmt.Fprintf(w, "%s, %s wasted", units.Plural(len(r.Findings), "finding"), wasteText(r.Wasted, r.Cost))
 		fmt.Fprintln(w, "; they may overlap.")
@@ -468,9 +469,7 @@ func (c *cause) print(w io.Writer, n int) {
 	fmt.Fprintf(w, "\n%d. %s: %s, %s\n", n, c.title, units.Plural(len(c.findings), "finding"), wasteText(c.wasted,
 		c.cost))
 	first := c.findings[0]
-	for _, line := range cli.WrapText(first.Words, 110) {
-		fmt.Fprintf(w, "   %s\n", line)
-	}
+	cli.Prose(w, "   ", first.Words)
 	for i, f := range c.findings[:min(len(c.findings), 1+maxFolded)] {
 		until := f.Closed.Format(time.RFC3339)
 		if f.Open {

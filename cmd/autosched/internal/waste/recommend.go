@@ -11,6 +11,7 @@ import (
 
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/recommend"
 	"github.com/autosched/autosched/replay"
@@ -189,7 +190,7 @@ func (o *recommendOptions) simulation(ctx context.Context, r *recommend.Options,
 
 func (r *recommendations) print(w io.Writer) error {
 	if len(r.Advice) == 0 {
-		cli.Prose(w, "", r.Trace+": "+verdict(r.Examined, r.Rules, r.Lacking))
+		table.Strong(w, r.Trace+": "+verdict(r.Examined, r.Rules, r.Lacking))
 	}
 	for i := range r.Advice {
 		a := &r.Advice[i]
@@ -232,7 +233,7 @@ func (r *recommendations) printVerdict(w io.Writer) error {
 		return r.site.PrintChange(w, r.Settings)
 	}
 	for k, line := range r.Apply {
-		fmt.Fprintf(w, "   %s %s\n", []string{"Check:    ", "Apply:    ", "Take back:"}[k], line)
+		fmt.Fprintf(table.Whole(w), "   %s %s\n", []string{"Check:    ", "Apply:    ", "Take back:"}[k], line)
 	}
 	return nil
 }
