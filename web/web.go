@@ -14,6 +14,7 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/autosched/autosched/internal/chart"
@@ -63,7 +64,7 @@ func Handler() http.Handler {
 // page says whether a path is one of the dashboard's pages. The script knows which schedulers there are.
 func page(p string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(p, "/"), "/")
-	return first == "" || first == "schedulers" || first == "findings" || first == "sign-in"
+	return slices.Contains([]string{"", "schedulers", "findings", "doctor", "sign-in"}, first)
 }
 
 func newFile(name string, text []byte) file {

@@ -89,6 +89,7 @@ export interface Configuration {
   state?: string;
   origin?: string;
   parameters?: Values;
+  contentHash?: string;
   etag?: string;
   createTime?: Time;
   updateTime?: Time;
@@ -149,7 +150,29 @@ export interface Outlook {
   metrics?: Record<string, number>;
 }
 
+export interface Group {
+  kind: string;
+  group?: string;
+  jobCount?: number;
+  meanWaitBefore?: number;
+  meanWaitAfter?: number;
+  p95WaitBefore?: number;
+  p95WaitAfter?: number;
+  slowerJobCount?: number;
+  loses?: boolean;
+}
+
+export interface Park {
+  configuration?: string;
+  contentHash?: string;
+  actor?: string;
+  reason?: string;
+  createTime?: Time;
+  expireTime?: Time;
+}
+
 export interface Explanation {
+  groups?: Group[];
   summary?: string;
   round?: string;
   from?: Outlook;
@@ -174,6 +197,7 @@ export interface ParameterChange {
 }
 
 export interface WhatIf {
+  groups?: Group[];
   schedulerTime?: Time;
   incumbent?: Outlook;
   candidate?: Outlook;

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { call, Failure, get } from "./api";
 import type { Style } from "./format";
 import * as f from "./format";
+import { DoctorPage } from "./doctor";
 import { FindingsPage } from "./findings";
 import { HistoryPage } from "./history";
 import { Overview } from "./overview";
@@ -12,6 +13,7 @@ import { SchedulerPage } from "./scheduler";
 import { go, link, listSchedulers, setQuery, styleOf, useLoaded, useLost, useURL } from "./state";
 import type { Identity } from "./state";
 import { A, Fault, Verdict } from "./ui";
+import { StudiesPage } from "./studies";
 import { WhatIfPage } from "./whatif";
 
 interface PageProps {
@@ -24,8 +26,9 @@ interface PageProps {
 // pages are a scheduler's, by the part of the path after its name.
 const pages: Record<string, { title: string; of: (p: PageProps) => JSX.Element; may?: string }> = {
   "": { title: "State", of: SchedulerPage },
-  history: { title: "History", of: HistoryPage, may: "ListAuditRecords" },
+  history: { title: "History", of: HistoryPage },
   "what-if": { title: "What if", of: WhatIfPage, may: "WhatIf" },
+  studies: { title: "Studies", of: StudiesPage },
 };
 
 async function identify(): Promise<Identity> {
@@ -61,7 +64,7 @@ function Dashboard(p: { url: URL; who: Identity }) {
   const named = kind === "schedulers" && /^[a-z0-9-]+$/.test(name);
   const page = named && parts.length <= 3 ? pages[sub] : undefined;
   const revision = named && sub === "configurations" && /^\d+$/.test(number) ? number : "";
-  const title = !kind ? "Overview" : kind === "findings" ? "Findings"
+  const title = !kind ? "Overview" : kind === "findings" ? "Findings" : kind === "doctor" ? "Doctor"
     : revision ? `Revision ${revision} of ${name}` : !page ? "No such page" : sub ? `${page.title}, ${name}` : name;
   useEffect(() => {
     document.title = `${title} · AutoSched`;
@@ -74,6 +77,7 @@ function Dashboard(p: { url: URL; who: Identity }) {
         <A class="brand" href={link("/")}>AutoSched</A>
         <A href={link("/")} current={!kind}>Overview</A>
         <A href={link("/findings", named ? { scheduler: name } : {})} current={kind === "findings"}>Findings</A>
+        <A href={link("/doctor")} current={kind === "doctor"}>Doctor</A>
         <Choices style={style} />
         <span class="who">{who.name || "not identified"}{who.role && `, ${who.role}`}
           {who.session && <button type="button" class="small" onClick={() => call("DELETE", "/session").then(() => location.reload())}>
@@ -90,6 +94,7 @@ function Dashboard(p: { url: URL; who: Identity }) {
         <h1>{title}</h1>
         {!kind ? <Overview schedulers={schedulers} style={style} />
           : kind === "findings" ? <FindingsPage schedulers={schedulers} url={url} who={who} style={style} />
+          : kind === "doctor" ? <DoctorPage style={style} />
           : revision ? <RevisionPage key={name + number} name={name} number={number} who={who} style={style} />
           : page ? <page.of key={name + sub} name={name} url={url} who={who} style={style} />
           : <Verdict tone="bad" title="There is no such page" />}

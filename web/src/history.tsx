@@ -31,14 +31,14 @@ interface Data {
 }
 
 // load reads the newest of each list. An instant bounds it, so that older ones come where a reader asks for them.
-async function load(name: string, from: string, until: string): Promise<Data> {
+async function load(name: string, from: string, until: string, audits: boolean): Promise<Data> {
   const parent = path("schedulers/" + name);
   const filter = [from && `create_time >= "${from}"`, until && `create_time < "${until}"`].filter(Boolean).join(" AND ");
   const query = (more: Record<string, string> = {}) => "?" + new URLSearchParams({ ...more, ...(filter ? { filter } : {}) });
   const [revisions, rounds, audit] = await Promise.all([
     list<Configuration>(parent + "/configurations" + query(), "configurations", most),
     list<Round>(parent + "/rounds" + query(), "rounds", most),
-    list<AuditRecord>("/v1/auditRecords" + query({ resource: "schedulers/" + name }), "auditRecords", most),
+    audits ? list<AuditRecord>("/v1/auditRecords" + query({ resource: "schedulers/" + name }), "auditRecords", most) : [],
   ]);
   return { entries: merged(revisions, rounds, audit), whole: [revisions, rounds, audit].every((l) => l.length < most) };
 }
@@ -82,7 +82,7 @@ export function HistoryPage(p: { name: string; url: URL; who: Identity; style: S
   const kind = q("kind") in kinds ? q("kind") as keyof typeof kinds : "", actor = q("actor");
   const number = /^\d+$/.exec(q("round"))?.[0] ?? "";
   const now = useLoaded(p.name, () => get<Scheduler>(path("schedulers/" + p.name)));
-  const d = useLoaded(`history ${p.name} ${from} ${until}`, () => load(p.name, from, until), longPeriod);
+  const d = useLoaded(`history ${p.name} ${from} ${until}`, () => load(p.name, from, until, p.who.may("ListAuditRecords")), longPeriod);
   useWatch("schedulers/" + p.name, now.again);
   useEffect(d.again, [changes(now.data)]);
   const failure = now.failure ?? d.failure;
@@ -97,6 +97,7 @@ export function HistoryPage(p: { name: string; url: URL; who: Identity; style: S
       <Fault failure={failure} />
       <Verdict tone="open" title={all.length ? `${f.plural(rounds.length, "round")}, ${led} of which led to a revision, and ${f.plural(all.length - rounds.length, "other record")}`
         : "Nothing happened in this time"}>
+        {!p.who.may("ListAuditRecords") && <p class="soft">Your role, {p.who.role}, may not read audit records.</p>}
         {!d.data.whole && <p>These are the newest of each kind: choose days to see older ones.</p>}
         <p class="filters">
           <label>Kind <select value={kind} onChange={(e) => setQuery("kind", e.currentTarget.value)}>

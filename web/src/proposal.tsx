@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { call, defaultsOf, Failure, get, id, path, specsOf } from "./api";
-import type { Configuration, Explanation, Round, Scheduler } from "./api";
+import { call, defaultsOf, Failure, get, id, list, path, specsOf } from "./api";
+import type { Configuration, Explanation, Group, Park, Round, Scheduler } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
 import { objectiveOf, reported } from "./overview";
@@ -14,6 +14,8 @@ interface Data {
   revision: Configuration;
   incumbent?: Configuration; // what it is compared with
   round?: Round;
+  park?: Park; // why its values are not offered
+  earlier: Configuration[]; // what rounds found before, and was in force
 }
 
 // orNothing turns an answer that there is nothing into undefined.
@@ -32,11 +34,22 @@ async function load(name: string, revision: string): Promise<Data> {
     get<Scheduler>(path(parent)), get<Configuration>(path(`${parent}/configurations/${revision}`)),
   ]);
   const before = c.evidence?.incumbentRevision || (c.name !== scheduler.currentConfiguration ? id(scheduler.currentConfiguration) : "");
-  const [incumbent, round] = await Promise.all([
+  const [incumbent, round, parked, earlier] = await Promise.all([
     before && before !== "0" ? orNothing(get<Configuration>(path(`${parent}/configurations/${before}`))) : undefined,
     c.evidence?.roundName ? orNothing(get<Round>(path(c.evidence.roundName))) : undefined,
+    orNothing(get<{ parkedConfigurations?: Park[] }>(path(parent) + "/configurations:listParked?pageSize=1000")),
+    promises(parent, Number(revision)),
   ]);
-  return { scheduler, revision: c, incumbent, round };
+  return { scheduler, revision: c, incumbent, round, earlier,
+    park: parked?.parkedConfigurations?.find((k) => k.contentHash === c.contentHash) };
+}
+
+// promises are the newest revisions before one that rounds found and that were in force, with what came under them.
+export async function promises(parent: string, before = Infinity): Promise<Configuration[]> {
+  const all = await list<Configuration>(path(parent) + "/configurations?" +
+    new URLSearchParams({ filter: "origin = TUNED" }), "configurations", 200);
+  const kept = all.filter((c) => Number(c.revision) < before && (c.acknowledgement?.appliedTime || c.incident || c.state === "ROLLED_OUT"));
+  return Promise.all(kept.slice(0, 8).map((c) => get<Configuration>(path(c.name))));
 }
 
 const states: Record<string, { tone: Tone; words: string }> = {
@@ -53,12 +66,12 @@ export const stateWords = (state = "") => states[state]?.words ?? state.toLowerC
 const origins: Record<string, string> = {
   DEFAULT: "the registered defaults", TUNED: "a tuning round found it", RESTORED: "an earlier revision again",
   REVERTED: "the last good values again, after a worse revision", PROJECTED: "the nearest values in a new space",
-  PINNED: "pinned by an operator", STUDY: "a trial of a study",
+  PINNED: "pinned by an operator", MANUAL: "proposed by an operator", STUDY: "a trial of a study",
 };
 
 export const originWords = (origin = "") => origins[origin] ?? origin.toLowerCase();
 
-type Act = "approve" | "reject" | "rollback";
+type Act = "approve" | "reject" | "rollback" | "unpark";
 
 export function RevisionPage(p: { name: string; number: string; who: Identity; style: Style }) {
   const d = useLoaded(`${p.name}/${p.number}`, () => load(p.name, p.number));
@@ -66,7 +79,7 @@ export function RevisionPage(p: { name: string; number: string; who: Identity; s
   const [act, setAct] = useState<Act>();
   const [done, setDone] = useState("");
   if (!d.data) return d.failure ? <Fault failure={d.failure} /> : <p class="soft">…</p>;
-  const { scheduler: s, revision: c, incumbent, round } = d.data;
+  const { scheduler: s, revision: c, incumbent, round, park } = d.data;
   const state = states[c.state ?? ""] ?? { tone: "open" as Tone, words: "" };
   const base = "autosched scheduler config";
   const current = c.name === s.currentConfiguration;
@@ -79,6 +92,9 @@ export function RevisionPage(p: { name: string; number: string; who: Identity; s
     } else if (act === "reject") {
       await call("POST", path(c.name, "reject"), { etag: c.etag, reason }, reason);
       setDone(`Revision ${c.revision} is rejected: its values are parked.`);
+    } else if (act === "unpark") {
+      await call("POST", path(c.name, "unpark"), {}, reason);
+      setDone("The values may be offered again.");
     } else {
       const to = await call<Configuration>("POST", path(s.name) + "/configurations:rollback", { fromRevision: c.revision }, reason);
       setDone(`Rolled back: the service offers revision ${to.revision}.`);
@@ -121,6 +137,14 @@ export function RevisionPage(p: { name: string; number: string; who: Identity; s
             {!p.who.may("ApproveConfiguration") && <p class="soft">Your role, {p.who.role}, may look and not decide.</p>}
           </>
         )}
+        {park && (
+          <>
+            <p>Its values are parked{park.actor ? ` by ${park.actor}` : ""}{park.reason ? `: ${park.reason}` : ""}{park.expireTime
+              ? `, until ${f.instant(park.expireTime, p.style)} of the scheduler's time` : ", until they are unparked"}.</p>
+            <Command text={`${base} unpark ${p.name} --revision ${c.revision}`} />
+            {p.who.may("UnparkConfiguration") && <button type="button" onClick={() => setAct("unpark")}>Unpark…</button>}
+          </>
+        )}
         {current && c.origin !== "DEFAULT" && (
           <>
             <Command text={`${base} rollback ${p.name} --from-revision ${c.revision}`} />
@@ -135,6 +159,11 @@ export function RevisionPage(p: { name: string; number: string; who: Identity; s
       )}
       {act === "reject" && (
         <Ask title={`Reject revision ${c.revision} of ${p.name}?`} act="Reject" tone="bad" required close={() => closed("reject")} done={perform} />
+      )}
+      {act === "unpark" && (
+        <Ask title={`Unpark the values of revision ${c.revision} of ${p.name}?`} act="Unpark" close={() => closed("unpark")} done={perform}>
+          <p>Rounds may offer them again. They are not offered by this.</p>
+        </Ask>
       )}
       {act === "rollback" && (
         <Ask title={`Roll back revision ${c.revision} of ${p.name}?`} act="Roll back" tone="bad" close={() => closed("rollback")} done={perform}>
@@ -215,6 +244,7 @@ function Evidence(p: { data: Data; may: (m: string) => boolean; style: Style }) 
           )}
         </Section>
       )}
+      {x.data?.groups?.length ? <Groups groups={x.data.groups} style={p.style} /> : null}
       {(e || against.length > 0) && (
         <div class="halves">
           <Section title="Why it won">
@@ -229,8 +259,60 @@ function Evidence(p: { data: Data; may: (m: string) => boolean; style: Style }) 
           </Section>
         </div>
       )}
+      {(e || p.data.earlier.length > 0) && <Promises earlier={p.data.earlier} name={id(s.name)} style={p.style} />}
       {round?.candidates?.length ? <Candidates round={round} scheduler={s} style={p.style} /> : null}
     </>
+  );
+}
+
+// Groups are who waits longer and who waits less. The chart has the mean waits of the widths.
+export function Groups(p: { groups: Group[]; style: Style }) {
+  const q = (v?: number) => f.seconds(v ?? 0, p.style.unit);
+  const share = (g: Group) => (g.meanWaitAfter ?? 0) - (g.meanWaitBefore ?? 0);
+  const who = (g: Group) => g.kind === "all" ? "all jobs" : g.kind === "GPUs" ? `${g.group}-GPU jobs` : `${g.kind} ${g.group}`;
+  const rows = [...p.groups].sort((a, b) => Number(b.kind === "all") - Number(a.kind === "all") || share(b) - share(a));
+  const widths = p.groups.filter((g) => g.kind === "GPUs");
+  const losers = p.groups.filter((g) => g.loses), winners = p.groups.filter((g) => g.kind !== "all" && share(g) < 0);
+  return (
+    <Section title="Winners and losers" hint={`${losers.length ? `Lose: ${losers.map(who).slice(0, 6).join(", ")}.` : "No group loses."} ` +
+      `${f.plural(winners.length, "group waits", "groups wait")} less. A group loses if its mean wait grows by more than a tenth and a minute.`}>
+      <Table caption="Waits by group" rows={rows} most={15} columns={[
+        { name: "Who", text: true, cell: who },
+        { name: "Jobs in a future", cell: (g) => f.number(g.jobCount ?? 0) },
+        { name: "Mean wait, if nothing changes", kind: "simulated", cell: (g) => q(g.meanWaitBefore) },
+        { name: "Mean wait, with it", kind: "simulated", cell: (g) => q(g.meanWaitAfter) },
+        { name: "p95 wait", kind: "simulated", cell: (g) => `${q(g.p95WaitBefore)} → ${q(g.p95WaitAfter)}` },
+        { name: "Slower jobs", kind: "simulated", cell: (g) => f.number(g.slowerJobCount ?? 0) },
+        { name: "Outcome", text: true, cell: (g) => g.loses ? <span class="bad-t">loses</span> : share(g) < 0 ? <span class="good-t">waits less</span>
+          : <span class="same-t">{share(g) > 0 ? "waits a little longer" : "the same"}</span> },
+      ]} />
+      {widths.length > 1 && (
+        <Chart title="Mean wait by width" kind="simulated" xName="GPUs" dots time x={(v) => `${widths[v]?.group} GPUs`} y={(v) => q(v)} series={[
+          { name: "if nothing changes", color: "c4", points: widths.map((g, x) => ({ x, y: g.meanWaitBefore ?? 0 })) },
+          { name: "with it", color: "c5", points: widths.map((g, x) => ({ x, y: g.meanWaitAfter ?? 0 })) },
+        ]} />
+      )}
+    </Section>
+  );
+}
+
+// Promises are what rounds promised of earlier revisions, and what followed.
+export function Promises(p: { earlier: Configuration[]; name: string; style: Style }) {
+  const observed = (c: Configuration) => c.reportedMetrics?.filter((m) => m.previous?.mean).slice(0, 3) ?? [];
+  return (
+    <Section title="Earlier promises" hint="What rounds promised of revisions that were in force, and what followed. Observed means are of different times, with different jobs.">
+      <Table caption="Earlier promises" rows={p.earlier} empty="No revision of a round was in force before." columns={[
+        { name: "Revision", text: true, cell: (c) => <><A href={link(`/schedulers/${p.name}/configurations/${c.revision}`)}>{c.revision}</A>
+          <span class="what soft">{f.instant(c.evidence?.schedulerTime, p.style)}</span></> },
+        { name: "Promised", kind: "simulated", cell: (c) => c.evidence?.controllableRatio
+          ? <>{f.percent(1 / c.evidence.controllableRatio - 1)}<span class="what soft">of what settings can influence</span></> : "–" },
+        { name: "What followed", kind: "observed", text: true, cell: (c) => observed(c).length
+          ? observed(c).map((m) => `${f.metricName(m.metricId)} ${f.percent((m.mean ?? 0) / m.previous!.mean! - 1)}`).join(", ")
+          : "no metrics were reported" },
+        { name: "Watched", kind: "simulated", text: true, cell: (c) => c.incident?.reason ? <span class="bad-t">worse than promised: {c.incident.reason}</span>
+          : "not found worse" },
+      ]} />
+    </Section>
   );
 }
 

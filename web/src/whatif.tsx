@@ -4,10 +4,10 @@ import type { Configuration, ParameterChange, ParameterSpec, Range, Scheduler, V
 import * as f from "./format";
 import type { Style } from "./format";
 import { objectiveOf } from "./overview";
-import { Effects } from "./proposal";
-import { go, useLoaded } from "./state";
+import { Effects, Groups } from "./proposal";
+import { go, link, useLoaded } from "./state";
 import type { Identity } from "./state";
-import { Command, Fact, Facts, Fault, From, Section, Table, Verdict } from "./ui";
+import { Ask, Command, Fact, Facts, Fault, From, Section, Table, Verdict } from "./ui";
 
 const choices = (s: ParameterSpec) => s.categoricalValueSpec?.values ?? s.ordinalValueSpec?.values ??
   (s.booleanValueSpec ? ["false", "true"] : undefined);
@@ -108,14 +108,20 @@ export function WhatIfPage(p: { name: string; url: URL; who: Identity; style: St
         </form>
         {differ.length > 0 && !wrong.length && <Command text={`autosched scheduler what-if ${p.name}${flags}`} />}
       </Section>
-      {answer && answer.key === key && <Outcome answer={answer} scheduler={s} flags={flags} style={p.style} />}
+      {answer && answer.key === key && <Outcome answer={answer} scheduler={s} current={current} values={values} flags={flags} who={p.who} style={p.style} />}
     </>
   );
 }
 
 const shell = (text: string) => /^[A-Za-z0-9_.,:+-]+$/.test(text) ? text : "'" + text.replace(/'/g, "'\\''") + "'";
 
-function Outcome(p: { answer: Answer; scheduler: Scheduler; flags: string; style: Style }) {
+function Outcome(p: { answer: Answer; scheduler: Scheduler; current: Configuration; values: Values; flags: string; who: Identity; style: Style }) {
+  const [asking, ask] = useState(false);
+  const propose = async (reason: string) => {
+    const c = await call<Configuration>("POST", path(p.scheduler.name) + "/configurations:propose",
+      { parameters: p.values, reason, etag: p.current.etag }, reason);
+    go(link(`/schedulers/${id(p.scheduler.name)}/configurations/${c.revision}`));
+  };
   const { what: w, changes } = p.answer, metric = objectiveOf(p.scheduler);
   const c = w.causalPrediction, ratio = w.controllableRatio || c?.ratio;
   const low = w.ratioLow || c?.ratioLow, high = w.ratioHigh || c?.ratioHigh;
@@ -132,9 +138,15 @@ function Outcome(p: { answer: Answer; scheduler: Scheduler; flags: string; style
         {c && !w.controllableRatio && c.reliability?.reason && <p>{c.reliability.reason}</p>}
         {c?.extrapolationReason && <p>{c.extrapolationReason}</p>}
         {w.limits?.length ? <ul>{w.limits.map((t) => <li class="bad-t">{t}</li>)}</ul> : null}
-        <p class="soft">To have them run, an operator pins them:</p>
-        <Command text={`autosched scheduler config pin ${id(p.scheduler.name)}${p.flags} --reason WHY`} />
+        <p class="soft">To have them run, an operator proposes and approves them:</p>
+        <Command text={`autosched scheduler config propose ${id(p.scheduler.name)}${p.flags} --reason WHY`} />
+        {p.who.may("ProposeConfiguration") && <button type="button" class="main" onClick={() => ask(true)}>Propose…</button>}
       </Verdict>
+      {asking && (
+        <Ask title={`Propose these values to ${id(p.scheduler.name)}?`} act="Propose" required close={() => ask(false)} done={propose}>
+          <p>Nothing changes before the proposal is approved. It takes the place of a present one.</p>
+        </Ask>
+      )}
       <Section title="Rules of the space" hint="Values that were changed so that they are valid.">
         <Table caption="Values that the rules change" rows={changes} empty="The values are valid as they are." columns={[
           { name: "Parameter", text: true, cell: (r) => <code>{r.parameterId}</code> },
@@ -149,6 +161,7 @@ function Outcome(p: { answer: Answer; scheduler: Scheduler; flags: string; style
           <Effects from={w.incumbent} to={w.candidate} metric={metric} style={p.style} />
         </Section>
       ) : null}
+      {w.groups?.length ? <Groups groups={w.groups} style={p.style} /> : null}
     </>
   );
 }
