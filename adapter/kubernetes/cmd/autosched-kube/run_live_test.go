@@ -15,7 +15,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/autosched/autosched/adapter/kubernetes/cluster"
 	"github.com/autosched/autosched/adapter/kubernetes/rig"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
@@ -82,15 +86,8 @@ func TestLiveVolcano(t *testing.T) {
 	observed(t, "volcano", "volcano.equal.json", rig.Options{Volcano: true})
 }
 
-func observed(t *testing.T, scheduler, name string, o rig.Options) {
-	r := rig.Start(t, o)
-	queues, err := os.ReadFile(testshared.Path(t, "golden", "kubernetes", "queues", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Create(t.Context(), queues); err != nil {
-		t.Fatal(err)
-	}
+// serve runs a service, and returns its address.
+func serve(t *testing.T) (*service, string) {
 	s := &service{ids: map[string]bool{}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -100,14 +97,130 @@ func observed(t *testing.T, scheduler, name string, o rig.Options) {
 	pb.RegisterTuningServiceServer(server, s)
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(server.Stop)
+	return s, l.Addr().String()
+}
 
+// madeJob is a Workload as a controller makes it of a Job, with a pod of it and one of another scheduler.
+const madeJob = `
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Workload
+metadata:
+  {name: w, namespace: default, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: j, controller: true}]}
+spec:
+  queueName: tenant-0
+  podSets: [{name: main, count: 1, template: {spec: {restartPolicy: Never, containers: [
+    {name: main, image: none, resources: {requests: {nvidia.com/gpu: "8"}}}]}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  {name: p, namespace: default, labels: {kueue.x-k8s.io/podset: main}, annotations: {kueue.x-k8s.io/workload: w}}
+spec: {restartPolicy: Never, nodeName: %[1]s, containers: [{name: main, image: none}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: other, namespace: default, annotations: {kueue.x-k8s.io/workload: w}}
+spec: {restartPolicy: Never, nodeName: %[1]s, containers: [{name: main, image: none}]}
+`
+
+// TestLiveStart: a job that a real Kueue admits waits until its pod runs, which is watched by its label; another
+// adapter lists the same events.
+func TestLiveStart(t *testing.T) {
+	r := rig.Start(t, rig.Options{Kueue: true})
+	queues, err := os.ReadFile(testshared.Path(t, "golden", "kubernetes", "queues", "kueue.preempt.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := r.Client("admin").Resource(cluster.Nodes.WithVersion("v1"))
+	all, err := nodes.List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(all.Items) == 0 {
+		t.Fatal(err)
+	}
+	objects := append(queues, fmt.Sprintf("\n---"+madeJob, all.Items[0].GetName())...)
+	if err := r.Create(t.Context(), objects); err != nil {
+		t.Fatal(err)
+	}
+	adapt := func() (s *service, stop func()) {
+		s, server := serve(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan int)
+		var log clitest.LockedBuffer
+		go func() {
+			ended <- cli.Run(ctx, newRoot(), []string{"run", "--scheduler", "kueue", "--id", "prod", "--server", server,
+				"--kubeconfig", r.Kubeconfig("admin")}, io.Discard, &log)
+		}()
+		return s, func() {
+			cancel()
+			if code := <-ended; code != 0 {
+				t.Errorf("exit %d: %s", code, log.String())
+			}
+		}
+	}
+	workloads := r.Client("admin").Resource(schema.GroupVersionResource{Group: "kueue.x-k8s.io", Version: "v1beta2",
+		Resource: "workloads"}).Namespace("default")
+	await(t, "admission", func() bool {
+		w, err := workloads.Get(t.Context(), "w", metav1.GetOptions{})
+		return err == nil && strings.Contains(fmt.Sprint(w.Object["status"]), "type:Admitted")
+	})
+	s, stop := adapt()
+	await(t, "the job", func() bool { return s.count(workload.Submitted) == 1 })
+	pods := r.Client("admin").Resource(cluster.Schedulers[0].Pods.WithVersion("v1")).Namespace("default")
+	run := func(pod string) {
+		status := fmt.Appendf(nil, `{"status":{"phase":"Running","startTime":%q}}`,
+			time.Now().UTC().Format(time.RFC3339))
+		_, err := pods.Patch(t.Context(), pod, types.MergePatchType, status, metav1.PatchOptions{}, "status")
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("other")
+	if err := r.Create(t.Context(), []byte(strings.ReplaceAll(madeJob[:strings.Index(madeJob, "---")], "name: w",
+		"name: later"))); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a later job", func() bool { return s.count(workload.Submitted) == 2 })
+	if s.count(workload.Started) > 0 {
+		t.Error("a job started without its pod")
+	}
+	run("p")
+	await(t, "the start", func() bool { return s.count(workload.Started) == 1 })
+	stop()
+	again, stop := adapt()
+	await(t, "the start again", func() bool { return again.count(workload.Started) == 1 })
+	stop()
+	started := func(s *service) (out []string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, e := range s.events {
+			if e.Kind.OfJob() {
+				out = append(out, fmt.Sprint(e.ID, e.Time, e.StartUp, e.Placement))
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	if a, b := started(s), started(again); !slices.Equal(a, b) {
+		t.Errorf("%v, listed %v", a, b)
+	}
+}
+
+func observed(t *testing.T, scheduler, name string, o rig.Options) {
+	r := rig.Start(t, o)
+	queues, err := os.ReadFile(testshared.Path(t, "golden", "kubernetes", "queues", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Create(t.Context(), queues); err != nil {
+		t.Fatal(err)
+	}
+	s, server := serve(t)
 	run := func() (stop func() string, address string) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var log clitest.LockedBuffer
 		ended := make(chan int)
 		go func() {
 			ended <- cli.Run(ctx, newRoot(), []string{"run", "--scheduler", scheduler, "--id", "prod", "--server",
-				l.Addr().String(), "--kubeconfig", r.Kubeconfig("admin"), "--lease-namespace", "default", "--operations",
+				server, "--kubeconfig", r.Kubeconfig("admin"), "--lease-namespace", "default", "--operations",
 				"127.0.0.1:0"}, io.Discard, &log)
 		}()
 		await(t, "an address", func() bool {
