@@ -300,7 +300,7 @@ func (p *page) rejection() {
 	p.printf(`
 ### Does causal rejection pay where a trial takes long
 
-Studies of %d trials on the window helios-like, %d seeds each way, on an evaluator of %v of processor time, which is
+Studies of %d trials on the window pai, %d seeds each way, on an evaluator of %v of processor time, which is
 counted, not waited for. Trials until one is within 1 %% of the best of a study of %d trials; one that finds none counts
 with all of its own. Medians; "tuner" is the time of proposing over that of the evaluator.
 `, rejectionTrials, rejectionSeeds, evaluatorTakes, rejectionReference)

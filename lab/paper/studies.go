@@ -129,9 +129,9 @@ const (
 
 func rejectionUnits() (out []Unit) {
 	for _, scheduler := range []string{"tiresias", "lucid", "gandiva"} {
-		x := windowOf("helios-like")
+		x := windowOf("pai")
 		out = append(out, Unit{Experiment: "rejection", Name: scheduler, Core: true, Data: x.file, Seed: 1, Rank: 4,
-			Seconds: 150, measure: func(ctx context.Context, d *Data) (any, map[string]float64, error) {
+			Seconds: 30, measure: func(ctx context.Context, d *Data) (any, map[string]float64, error) {
 				o, err := d.load(ctx, x, scheduler)
 				if err != nil {
 					return nil, nil, err
