@@ -265,6 +265,7 @@ func (p *page) missing() {
 // rejection is whether a causal model saves trials of a slow evaluator.
 func (p *page) rejection() {
 	var rows [][]string
+	rejected := 0
 	for _, s := range []string{"tiresias", "lucid", "gandiva"} {
 		r := read[Rejection](&p.results, "rejection/"+s)
 		if r == nil {
@@ -283,6 +284,7 @@ func (p *page) rejection() {
 					found++
 				}
 			}
+			rejected += skipped
 			slices.Sort(trials)
 			name, tuner := "without", "tuner_over_evaluator_without"
 			if causal {
@@ -305,7 +307,15 @@ counted, not waited for. Trials until one is within 1 %% of the best of a study 
 with all of its own. Medians; "tuner" is the time of proposing over that of the evaluator.
 `, rejectionTrials, rejectionSeeds, evaluatorTakes, rejectionReference)
 	p.table(1, "space", "parameters", "causal model", "found", "trials", "least to most", "time, s", "skipped", "tuner")
-	for _, r := range rows {
+	saved := rejected
+	for k, r := range rows {
 		p.row(r...)
+		if k%2 == 1 && rows[k-1][4] != r[4] {
+			saved++
+		}
+	}
+	if saved == 0 {
+		p.printf("\nIt does not: the model rejects nothing within these trials, as it does so only once it has ranked measured " +
+			"trials well\n([notes/causal-model.md](notes/causal-model.md#in-studies)).\n")
 	}
 }
