@@ -416,7 +416,7 @@ func (p *page) fair() {
 
 // ablations are parts of the published tuner and of autosched left out.
 func (p *page) ablations() {
-	if !p.has("methods/philly/tiresias/published-no") {
+	if !p.has("methods/pai/tiresias/published-no") {
 		return
 	}
 	p.printf(`

@@ -78,6 +78,14 @@ func number(format string, v float64) string {
 	return fmt.Sprintf(format, v)
 }
 
+// chance formats a p-value.
+func chance(p float64) string {
+	if p < .001 {
+		return "< .001"
+	}
+	return number("%.3f", p)
+}
+
 func percent(v float64) string { return number("%.1f", 100*v) }
 
 func (p *page) write() {
@@ -183,7 +191,7 @@ func (p *page) comparison(method string, others []string, of func(*window) bool)
 	p.table(1, "against", "cells", "ratio", "least", "most", "wins", "losses", "p", "p, Holm")
 	for _, c := range all {
 		p.row(c.name, fmt.Sprint(c.n), number("%.3f", c.ratio), number("%.3f", c.least), number("%.3f", c.most),
-			fmt.Sprint(c.wins), fmt.Sprint(c.losses), number("%.3f", c.p), number("%.3f", c.holm))
+			fmt.Sprint(c.wins), fmt.Sprint(c.losses), chance(c.p), chance(c.holm))
 	}
 }
 
