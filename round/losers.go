@@ -195,14 +195,17 @@ func Groups(jobs []JobChange) []Group {
 
 // groupsOf returns the groups with the places of their members.
 func groupsOf(jobs []JobChange) (out []Group, members [][]int) {
-	of := map[groupKey][]int{}
+	of := map[groupKey]*[]int{}
 	kinds := make([]int, len(groupKinds)) // groups of each kind
 	for i := range jobs {
 		for _, k := range keysOf(jobs[i].Job) {
-			if of[k] == nil {
+			all := of[k]
+			if all == nil {
+				all = new([]int)
+				of[k] = all
 				kinds[k.kind]++
 			}
-			of[k] = append(of[k], i)
+			*all = append(*all, i)
 		}
 	}
 	var keys []groupKey
@@ -219,7 +222,7 @@ func groupsOf(jobs []JobChange) (out []Group, members [][]int) {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.class, b.class), cmp.Compare(a.name, b.name))
 	})
 	for _, k := range keys {
-		out, members = append(out, groupOf(&k, jobs, of[k])), append(members, of[k])
+		out, members = append(out, groupOf(&k, jobs, *of[k])), append(members, *of[k])
 	}
 	return out, members
 }

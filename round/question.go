@@ -90,8 +90,8 @@ type Compared struct {
 	Found  bool // by a search
 	// Gain is the mean over the replays of the logarithm of the objective in force over that of the candidate, Bound
 	// its lower bound; Low and High are the lowest and highest in a replay. Of an adopted candidate and the Refused,
-	// Gain is that in replays with two weeks before each stretch, and Low and High are of these, too, and of .8 times
-	// the nodes.
+	// Gain is that in replays of the stretches that have passed, with up to two weeks before each, and Low and High are
+	// of these, too, and of .8 times the nodes.
 	Gain, Bound, Low, High float64
 	// Changes is the number of parameters that differ from the one in force.
 	Changes int
@@ -641,7 +641,7 @@ func (a *asking) named() (out []*Compared) {
 	return out
 }
 
-// promise replays candidates in the ways that promises are of.
+// promise replays candidates in the ways that promises are of, on the stretches that have passed.
 func (a *asking) promise(ctx context.Context, all []stretch, of []*Compared) error {
 	configs := []space.Config{a.Incumbent}
 	for _, c := range of {
@@ -649,7 +649,7 @@ func (a *asking) promise(ctx context.Context, all []stretch, of []*Compared) err
 		c.promise = []float64{c.Gain}
 	}
 	for _, how := range [...]way{settled, smaller} {
-		f, err := a.newField(ctx, all, a.tape, how)
+		f, err := a.newField(ctx, a.History.passed(all), a.tape, how)
 		if errors.Is(err, errNothing) {
 			continue
 		}

@@ -100,6 +100,11 @@ func TestStretches(t *testing.T) {
 	} {
 		h := Recorded{At: tt.at, Zero: epoch.Add(time.Duration(tt.zero) * day),
 			Jobs: []durations.Record{{Job: &workload.Job{ID: "a", Submit: tt.first}}}}
+		passed := slices.DeleteFunc(slices.Clone(tt.want), func(s stretch) bool { return s.to > h.begun() })
+		got := h.passed(tt.want)
+		if len(passed) > 0 && !slices.Equal(got, passed) || len(got) == 0 && len(tt.want) > 0 {
+			t.Errorf("%s: %v have passed, want %v", tt.name, got, passed)
+		}
 		if d := cmp.Diff(tt.want, h.stretches(), cmp.AllowUnexported(stretch{})); d != "" {
 			t.Errorf("%s: %s", tt.name, d)
 		}
@@ -122,10 +127,7 @@ func TestReplayOfAStretch(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := RecordedOf(w, at)
-	x, err := h.tape(1).replay(stretch{5 * day, at}, warming, workload.Uniform(2, 8).Fits, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := h.tape(1).replay(stretch{5 * day, at}, warming, workload.Uniform(2, 8).Fits, 0)
 	got := map[string]workload.Job{}
 	for _, j := range x.Arrivals.Jobs() {
 		got[j.ID] = j
@@ -306,14 +308,8 @@ func TestReplaysOfATapeAreShared(t *testing.T) {
 		for _, st := range h.stretches() {
 			for k := range replays {
 				fits := func(j *workload.Job) bool { return j.GPUs.Count() <= 8*nodes }
-				got, err := shared.replay(st, warming, fits, k)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want, err := h.tape(1).replay(st, warming, fits, k)
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := shared.replay(st, warming, fits, k)
+				want := h.tape(1).replay(st, warming, fits, k)
 				if got.Arrivals.Digest() != want.Arrivals.Digest() || got.Past.Digest() != want.Past.Digest() ||
 					got.CountFrom != want.CountFrom || got.Warmup != want.Warmup {
 					t.Errorf("%v nodes, %v, replay %d: a shared tape differs from a new one", nodes, st, k)
@@ -324,6 +320,89 @@ func TestReplaysOfATapeAreShared(t *testing.T) {
 					t.Error("the jobs of a replay are made twice")
 				}
 			}
+		}
+	}
+}
+
+// TestDayReplaysTheOpenStretch: from day to day, replays of stretches that have passed stay the same as long as the
+// first of them does, and those of the open one do not.
+func TestDayReplaysTheOpenStretch(t *testing.T) {
+	w := daysOf(t, 45)
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := Question{Problem: Problem{Scheduler: s, Cluster: workload.Uniform(2, 8), Goal: Minimise("avg_jct")}}
+	keys := func(at time.Duration, how way) map[string]bool {
+		h, out := RecordedOf(w, at), map[string]bool{}
+		q.History = h
+		f, err := q.newField(t.Context(), h.stretches(), h.tape(1), how)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range f.runs {
+			out[r.key] = true
+		}
+		return out
+	}
+	for _, how := range []way{asIs, larger, smaller, settled} {
+		for _, days := range [][]time.Duration{{40 * day, 42*day - 1}, {42 * day, 43 * day, 45*day - 1}} {
+			open := 0
+			if days[0] >= 42*day {
+				open = how.times
+			}
+			before := keys(days[0], how)
+			for _, at := range days[1:] {
+				now := keys(at, how)
+				fresh := 0
+				for key := range now {
+					if !before[key] {
+						fresh++
+					}
+				}
+				if len(now) != stretches*how.times || fresh != open {
+					t.Errorf("%+v: %d of %d replays at %v are new after %v, want %d", how, fresh, len(now), at, days[0],
+						open)
+				}
+				before = now
+			}
+		}
+	}
+}
+
+// TestKeptReplaysHaveAPast: the result of a policy that learns from ended jobs is of these, and any other of all.
+func TestKeptReplaysHaveAPast(t *testing.T) {
+	w := daysOf(t, 12)
+	h := RecordedOf(w, 12*day)
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := Question{Problem: Problem{Scheduler: s, Cluster: workload.Uniform(2, 8), Goal: Minimise("avg_jct")},
+		History: h}
+	f, err := q.newField(t.Context(), h.stretches(), h.tape(1), settled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := len(f.runs) - 1
+	f.scorer.scenarios[last].Past = simulator.NewPast([]simulator.EndedJob{{GPUs: 1, RunTime: time.Hour}})
+	other := simulator.NewPast([]simulator.EndedJob{{GPUs: 2, RunTime: time.Hour}})
+	for _, tt := range []struct {
+		priority string
+		learns   bool
+	}{{"service", false}, {"gittins", true}} {
+		c, err := s.Space.Parse(s.Space.Default(), []string{"priority=" + tt.priority})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := &Replays{}
+		if _, err := f.run(t.Context(), []space.Config{c}, kept, 1, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		key := f.runs[last].key + c.Hash()
+		if kept.get(key, f.scorer.scenarios[last].Past) == nil || (kept.get(key, other) == nil) != tt.learns {
+			t.Errorf("%s: kept for the same past and another: %v, %v", tt.priority,
+				kept.get(key, f.scorer.scenarios[last].Past), kept.get(key, other))
 		}
 	}
 }
@@ -357,10 +436,7 @@ func TestGainOfAnAnswer(t *testing.T) {
 		for _, nodes := range [...]int{2, 3} { // 1.3 times 2, rounded
 			for _, st := range h.stretches() {
 				for k := range replays {
-					x, err := tape.replay(st, warming, workload.Uniform(nodes, 8).Fits, k)
-					if err != nil {
-						t.Fatal(err)
-					}
+					x := tape.replay(st, warming, workload.Uniform(nodes, 8).Fits, k)
 					sum += math.Log(jct(&x, workload.Uniform(nodes, 8), s.Space.Default()) / jct(&x,
 						workload.Uniform(nodes, 8), c.Config))
 					n++
@@ -641,11 +717,11 @@ func TestReplaysAreBounded(t *testing.T) {
 	var r Replays
 	for i := range 5 * keptReplays {
 		r.add(fmt.Sprint(i), &replayed{jobs: make([]jobTimes, 1)})
-		if x := r.get("0"); x == nil || x.jobs != nil {
+		if x := r.get("0", nil); x == nil || x.jobs != nil {
 			t.Fatalf("what is used is %v after %d", x, i)
 		}
 	}
-	if n := len(r.results.recent) + len(r.results.old); n > 2*keptReplays || r.get("1") != nil {
+	if n := len(r.results.recent) + len(r.results.old); n > 2*keptReplays || r.get("1", nil) != nil {
 		t.Errorf("%d replays are kept", n)
 	}
 	var full latest[int]

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/autosched/autosched/generation/durations"
@@ -69,6 +71,9 @@ const (
 	Warmup = 14 * day
 	// warming is the same before most replays of a stretch, shorter because there are many.
 	warming = 4 * day
+	// mostRunIn is the longest time before the first stretch. Submissions that long before it are known on each day of
+	// the present stretch, so that replays stay the same.
+	mostRunIn = ArrivalMemory - (stretches*stretchLength + leastOfStretch)
 	// schooling is the time before warming whose ended jobs policies know.
 	schooling = 4 * day
 	// replays is the number of replays of a stretch, replayJitter the most by which they move a submission: which
@@ -97,6 +102,14 @@ func (h *Recorded) stretches() []stretch {
 	return out
 }
 
+// passed are the stretches that have ended, or all if none has.
+func (h *Recorded) passed(all []stretch) []stretch {
+	if n := len(all); n > 1 && all[n-1].to > h.begun() {
+		return all[:n-1]
+	}
+	return all
+}
+
 // begun is the instant at which the stretch began that At is in.
 func (h *Recorded) begun() time.Duration {
 	zero := time.Duration(h.Zero.Unix()%int64(stretchLength/time.Second)) * time.Second // in its stretch
@@ -114,6 +127,7 @@ type tape struct {
 	before []durations.Record // as they were known when the present stretch began
 	known  *durations.Outlook // from which the run times of others are drawn
 	seed   uint64
+	from   time.Duration                     // no replay begins before
 	pasts  map[time.Duration]*simulator.Past // by the instant at which replays begin
 	whole  map[replayOf]Scenario             // the ones in which every job fits
 }
@@ -126,8 +140,11 @@ type replayOf struct {
 }
 
 func (h *Recorded) tape(seed uint64) *tape {
-	t := &tape{Recorded: h, before: durations.Known(h.Jobs, h.begun()), seed: seed,
+	t := &tape{Recorded: h, before: durations.Known(h.Jobs, h.begun()), seed: seed, from: math.MinInt64,
 		pasts: map[time.Duration]*simulator.Past{}, whole: map[replayOf]Scenario{}}
+	if all := h.stretches(); len(all) > 0 {
+		t.from = all[0].from - mostRunIn
+	}
 	recent := slices.Clone(t.before)
 	recent = slices.DeleteFunc(recent, func(r durations.Record) bool { return r.Submit < h.begun()-Memory })
 	for i := range recent {
@@ -165,21 +182,25 @@ func (t *tape) draw(r *durations.Record, k int) time.Duration {
 }
 
 // replay is the jobs of a stretch that fit, submitted up to replayJitter later, with probes. It begins with an empty
-// cluster, runIn before the stretch, or later if the history does.
-func (t *tape) replay(s stretch, runIn time.Duration, fits func(*workload.Job) bool, k int) (Scenario, error) {
+// cluster, runIn before the stretch, at most mostRunIn before the first one, or later if the history does.
+func (t *tape) replay(s stretch, runIn time.Duration, fits func(*workload.Job) bool, k int) Scenario {
 	if x, ok := t.whole[replayOf{s, runIn, k}]; ok && allFit(x.Arrivals.Jobs(), fits) {
-		return x, nil
+		return x
 	}
 	records, all := t.before, true
 	if s.to > t.begun() {
 		records = t.Jobs
 	}
-	begin, at := s.from-runIn, uint64(t.Zero.Add(s.from).Unix())
+	begin, at := max(s.from-runIn, t.from), uint64(t.Zero.Add(s.from).Unix())
 	draw := rng.Stream("jitter", t.seed, uint64(k), at)
-	var jobs []workload.Job
+	since := func(at time.Duration) int {
+		return sort.Search(len(records), func(i int) bool { return records[i].Submit >= at })
+	}
+	records = records[since(begin):max(since(begin), since(s.to))]
+	jobs := make([]workload.Job, 0, len(records)+2) // with the probes
 	for i := range records {
 		r := &records[i]
-		if r.Submit < begin || r.Submit >= s.to || r.Ended && r.Ran <= 0 {
+		if r.Ended && r.Ran <= 0 {
 			continue
 		}
 		later := time.Duration(draw.Int64N(int64(replayJitter))) // also if it does not fit: it fits a larger cluster
@@ -199,29 +220,27 @@ func (t *tape) replay(s stretch, runIn time.Duration, fits func(*workload.Job) b
 		jobs = append(jobs, j)
 	}
 	jobs = append(jobs, probes(jobs, s, rng.Stream("probe", t.seed, uint64(k), at))...)
-	w, err := workload.New(fmt.Sprintf("replay %d", k), t.Zero, jobs)
-	if err != nil {
-		return Scenario{}, fmt.Errorf("round: %w", err)
-	}
-	x := Scenario{Arrivals: w, Past: t.past(begin), Warmup: true, CountFrom: s.from}
+	workload.SortBySubmit(jobs)
+	w := workload.NewSorted(fmt.Sprintf("replay %d", k), t.Zero, jobs, false)
+	x := Scenario{Arrivals: w, Past: t.past(s.from - runIn), Warmup: true, CountFrom: s.from}
 	if all {
 		t.whole[replayOf{s, runIn, k}] = x
 	}
-	return x, nil
+	return x
 }
 
 func allFit(jobs []workload.Job, fits func(*workload.Job) bool) bool {
 	return !slices.ContainsFunc(jobs, func(j workload.Job) bool { return !fits(&j) })
 }
 
-// past is the jobs that policies know when replays begin.
+// past is the jobs that policies know when replays begin, none where submissions before are not known.
 func (t *tape) past(begin time.Duration) *simulator.Past {
 	if known := t.pasts[begin]; known != nil {
 		return known
 	}
 	var ended []simulator.EndedJob
 	for i := range t.Jobs {
-		if r := &t.Jobs[i]; r.Ended && r.Until <= begin && r.Submit > begin-schooling {
+		if r := &t.Jobs[i]; begin >= t.from && r.Ended && r.Until <= begin && r.Submit > begin-schooling {
 			ended = append(ended, simulator.EndedJob{Submit: r.Submit, End: r.Until, Key: r.Key, Tenant: r.Tenant,
 				GPUs: r.GPUs.Whole(), RunTime: r.Ran, User: r.User, Requested: r.Requested})
 		}

@@ -68,13 +68,20 @@ func (l *latest[V]) keep(key string, x V, bound int) {
 	l.recent[key] = x
 }
 
-func (r *Replays) get(key string) *replayed {
+// get returns the result of a replay that begins with a past, nil if it is not kept.
+func (r *Replays) get(key string, past *simulator.Past) *replayed {
 	if r == nil {
 		return nil
 	}
 	x, _ := r.results.get(key, keptReplays)
+	if x == nil || x.past != "" && x.past != pastKey(past) {
+		return nil
+	}
 	return x
 }
+
+// pastKey identifies a past in a key; it is not empty.
+func pastKey(past *simulator.Past) string { return "past " + past.Digest() }
 
 func (r *Replays) add(key string, x *replayed) {
 	if r != nil {
@@ -86,7 +93,8 @@ func (r *Replays) add(key string, x *replayed) {
 
 // replayed is the result of a configuration in a replay.
 type replayed struct {
-	exhausted bool // it did not end within its budget of events; the rest is empty
+	past      string // the pastKey that it depends on, "" if on none
+	exhausted bool   // it did not end within its budget of events; the rest is empty
 	// values are the metrics of the goal, tenants those that have a value for each tenant.
 	values  map[string]float64
 	tenants map[string]map[string]float64
@@ -129,7 +137,7 @@ type field struct {
 
 // run is one of the replays of a stretch.
 type run struct {
-	key     string // identifies the simulation, but for the configuration
+	key     string // identifies the simulation, but for the configuration and the past
 	stretch int
 }
 
@@ -153,10 +161,7 @@ func (q *Question) newField(ctx context.Context, all []stretch, t *tape, how way
 				return nil, err
 			}
 			may := func(j *workload.Job) bool { return fits(j, p.Cluster, p.Options.Quota) }
-			x, err := t.replay(s, how.runIn, may, k)
-			if err != nil {
-				return nil, err
-			}
+			x := t.replay(s, how.runIn, may, k)
 			if counted(&x) == 0 {
 				continue
 			}
@@ -164,7 +169,7 @@ func (q *Question) newField(ctx context.Context, all []stretch, t *tape, how way
 				options = same.Digest(gpus, (&Scorer{scenarios: []Scenario{x}}).jobs)
 			}
 			sum := sha256.Sum256(fmt.Append(nil, simulator.Version, p.Scheduler.Name, p.Goal, string(site), options,
-				x.CountFrom, x.Past.Digest(), x.Arrivals.Digest()))
+				x.CountFrom, x.Arrivals.Digest()))
 			scenarios, f.runs = append(scenarios, x), append(f.runs, run{hex.EncodeToString(sum[:16]), n})
 		}
 	}
@@ -234,7 +239,7 @@ func (f *field) run(ctx context.Context, configs []space.Config, kept *Replays, 
 			wg.Go(func() {
 				defer func() { <-turn }()
 				key := f.runs[i].key + hash
-				x := kept.get(key)
+				x := kept.get(key, f.scorer.scenarios[i].Past)
 				if x == nil && ctx.Err() == nil {
 					if x, errs[c*len(f.runs)+i] = f.scorer.replay(ctx, configs[c], i); x != nil {
 						if f.way != asIs {
@@ -260,14 +265,18 @@ func (sc *Scorer) replay(ctx context.Context, c space.Config, i int) (*replayed,
 	defer sc.players.Put(p)
 	x := &sc.scenarios[i]
 	err := sc.run(ctx, p, x, sc.scheduler.New(c))
+	past := ""
+	if p.sim.PastRead() {
+		past = pastKey(x.Past)
+	}
 	if errors.Is(err, simulator.ErrBudget) {
-		return &replayed{exhausted: true}, nil
+		return &replayed{past: past, exhausted: true}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	p.out = p.sim.Outcomes(p.out[:0])
-	out := &replayed{values: map[string]float64{}, tenants: map[string]map[string]float64{},
+	out := &replayed{past: past, values: map[string]float64{}, tenants: map[string]map[string]float64{},
 		guarded: map[string]meanTime{}}
 	p.out = slices.DeleteFunc(p.out, func(o simulator.Outcome) bool {
 		j := x.job(o.ID)
@@ -339,7 +348,7 @@ func (f *field) losersOf(ctx context.Context, before, after *Compared, kept *Rep
 	}
 	key := before.Config.Hash() + after.Config.Hash()
 	for i := range f.runs {
-		key += f.runs[i].key
+		key += f.runs[i].key + before.replays[i].past + after.replays[i].past
 	}
 	if out, known := kept.losers.get(key, keptLosers); known {
 		return out, nil
@@ -348,7 +357,7 @@ func (f *field) losersOf(ctx context.Context, before, after *Compared, kept *Rep
 	for i := range f.runs {
 		var all [2][]jobTimes
 		for n, c := range [...]*Compared{before, after} {
-			at := f.runs[i].key + c.Config.Hash()
+			at := f.runs[i].key + c.Config.Hash() + c.replays[i].past
 			if all[n] = c.replays[i].jobs; all[n] == nil {
 				all[n], _ = kept.jobs.get(at, keptJobs)
 			}

@@ -26,7 +26,8 @@ func (s *Sim) beginRations(arrivals []workload.Job) {
 	if s.place.mode == Count || !s.cluster.Rationed() {
 		return
 	}
-	some := s.opts.Past != nil && s.opts.Past.rationed()
+	past := s.Past()
+	some := past != nil && past.rationed()
 	for i := range arrivals {
 		some = some || rationed(arrivals[i].Requested)
 	}

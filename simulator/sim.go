@@ -125,6 +125,7 @@ type counters struct {
 	common   int     // GPUs held beyond quotas
 	shared   int     // GPUs of no quota
 	load     float64 // integral of active jobs over time, in seconds
+	pastRead bool    // Options.Past was
 	metrics  integrals
 }
 
@@ -235,7 +236,7 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	s.active, s.waiting, s.queued, s.events, s.finished = 0, 0, 0, 0, 0
 	s.wake, s.planAt = never, never
 	s.deferred, s.planning, s.moves = false, false, s.moves[:0]
-	s.load = 0
+	s.load, s.pastRead = 0, false
 	s.metrics = integrals{}
 	s.heap, s.sweepAt = s.heap[:0], sweepLength(0)
 	s.multi, s.spare, s.drawn = s.multi[:0], s.spare[:0], s.drawn[:0]

@@ -275,7 +275,13 @@ func (v *View) JobEstimate(id ID) (d time.Duration, ok bool) {
 }
 
 // Past is the jobs that ended before the run (Options.Past).
-func (v *View) Past() *Past { return v.opts.Past }
+func (v *View) Past() *Past {
+	v.pastRead = true
+	return v.opts.Past
+}
+
+// PastRead reports whether the run depends on Options.Past.
+func (v *View) PastRead() bool { return v.pastRead }
 
 // JobSkew is the skew of the job's model class (Class.Skew).
 func (v *View) JobSkew(id ID) float64 { return v.opts.Models.Classes[v.JobClass(id)].Skew }
