@@ -61,7 +61,7 @@ var mutants = []mutant{
 		"case !ON && trial.Verdict.Judgement == round.Worse &&", "", "TestAlarm"},
 	{"one promise is enough", "round/fast.go", "now[hash] >= fastRounds {", "ON || now[hash] >= fastRounds {", "",
 		"TestFastPath"},
-	{"guards refuse nothing", "round/question.go", "case len(c.Breaks) > 0 && a.Guard >= 0 && !must:",
+	{"guards refuse nothing", "round/answer.go", "case len(c.Breaks) > 0 && a.Guard >= 0 && !must:",
 		"case !ON && len(c.Breaks) > 0 && a.Guard >= 0 && !must:", "", "TestRule"},
 	{"nobody is woken", "controller/watch/watch.go", "\t\tselect {\n\t\tcase s.c <- struct{}{}:",
 		"\t\tif ON {\n\t\t\tcontinue\n\t\t}\n\t\tselect {\n\t\tcase s.c <- struct{}{}:", "", "TestChangesCoalesce"},
