@@ -32,8 +32,6 @@ type Scoped struct {
 	model.Narrowing
 	// Set is the round in which it began, Expires that in which it ends at the latest.
 	Set, Expires int
-	// ModelRows is how many trials the model had learnt from.
-	ModelRows int
 	// Ended is the round in which it ended and Why is one of the reasons below;
 	// 0 and "" if it was in force at the end of the search.
 	Ended int
@@ -146,7 +144,7 @@ func (p *Pruner) narrow(history []search.Trial, round int) {
 			continue
 		}
 		p.scope = append(p.scope, len(p.Scopes))
-		p.Scopes = append(p.Scopes, Scoped{Narrowing: n, Set: round, Expires: p.until, ModelRows: p.rows()})
+		p.Scopes = append(p.Scopes, Scoped{Narrowing: n, Set: round, Expires: p.until})
 	}
 }
 
