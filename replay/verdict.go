@@ -57,6 +57,8 @@ type Verdict struct {
 	High float64 `json:"gain_high"`
 	// Losers are the groups of jobs that wait longer, the worst first.
 	Losers []round.Group `json:"losers,omitempty"`
+	// Evictions are those by the change or the refused one on a site; absent where nothing is evicted.
+	Evictions *EvictionsChange `json:"evictions,omitempty"`
 	// Unclear are the guards of which the history does not tell whether the change keeps them.
 	Unclear []string `json:"unclear,omitempty"`
 	// Refused would be adopted but for a guard, absent if there is none.
@@ -101,8 +103,7 @@ type VerdictCandidate struct {
 // them that gains the same (search.Simplifier). A job that no cluster of this kind can run is an error.
 func Ask(ctx context.Context, o AskOptions) (*Verdict, error) {
 	var sim simulator.Sim
-	if err := sim.Start(o.Cluster, o.Trace.Window(o.From-round.Warmup, o.To), o.Scheduler.New(o.InForce),
-		Warmed(o.Simulate, o.Trace, o.Cluster, o.From, round.Warmup)); err != nil {
+	if err := o.start(&sim, o.InForce); err != nil {
 		return nil, err
 	}
 	q := round.Question{
@@ -123,7 +124,13 @@ func Ask(ctx context.Context, o AskOptions) (*Verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := o.verdict(&a)
+	var evicted *EvictionsChange
+	if c := chosen(&a); c != nil {
+		if evicted, err = o.evictions(ctx, &sim, c.Config); err != nil {
+			return nil, err
+		}
+	}
+	v := o.verdict(&a, evicted)
 	if !a.Adopt && a.Refused == nil && a.Stretches > 0 && len(o.Goal.Constraints) == 0 {
 		if err := sim.Run(ctx); err != nil {
 			return nil, err
@@ -134,6 +141,12 @@ func Ask(ctx context.Context, o AskOptions) (*Verdict, error) {
 		}
 	}
 	return v, nil
+}
+
+// start starts the simulation of the jobs under a configuration.
+func (o *AskOptions) start(sim *simulator.Sim, c space.Config) error {
+	return sim.Start(o.Cluster, o.Trace.Window(o.From-round.Warmup, o.To), o.Scheduler.New(c),
+		Warmed(o.Simulate, o.Trace, o.Cluster, o.From, round.Warmup))
 }
 
 // singles are a configuration with another value of one parameter that has few.
@@ -194,9 +207,9 @@ func simplify(ctx context.Context, q round.Question, a round.Answer, c round.Com
 	return a, cmp.Or(err, ctx.Err())
 }
 
-func (o *AskOptions) verdict(a *round.Answer) *Verdict {
+func (o *AskOptions) verdict(a *round.Answer, evicted *EvictionsChange) *Verdict {
 	v := &Verdict{Change: a.Adopt, Configuration: a.Config, Gain: round.Saved(a.Gain), Low: round.Saved(a.Low),
-		High: round.Saved(a.High), Fidelity: o.Fidelity}
+		High: round.Saved(a.High), Fidelity: o.Fidelity, Evictions: evicted}
 	if !a.Known.IsZero() {
 		v.EnoughFrom = a.Known.UTC().Format(time.RFC3339)
 	}
@@ -218,14 +231,14 @@ func (o *AskOptions) verdict(a *round.Answer) *Verdict {
 	case a.Adopt:
 		v.Changes, v.Flags, v.Losers = o.changes(a.Config), o.flags(a.Config), a.Best.Losers
 		v.Unclear = a.Best.Unclear
-		v.Text = fmt.Sprintf("Change once: %s. %s", settings(v.Changes), a.Reason)
+		v.Text = fmt.Sprintf("Change once: %s%s. %s", settings(v.Changes), evicted.raised(), a.Reason)
 	case a.Refused != nil:
 		v.Changes = o.changes(a.Refused.Config)
 		v.Text = fmt.Sprintf("Keep what runs. %s", a.Reason)
 		if text := round.LosersText(a.Refused.Losers, 2); text != "" {
 			v.Text += " " + text + "."
 		}
-		v.Text += fmt.Sprintf(" %s accepts it: %s.", v.Refused.Accept, settings(v.Changes))
+		v.Text += fmt.Sprintf(" %s accepts it: %s%s.", v.Refused.Accept, settings(v.Changes), evicted.raised())
 	default:
 		v.Text = "Keep what runs. " + a.Reason
 	}

@@ -95,6 +95,9 @@ func PrintVerdict(w io.Writer, v *replay.Verdict) error {
 	if len(v.Changes) == 0 {
 		return nil
 	}
+	if v.Evictions != nil {
+		Prose(w, "", "The change "+v.Evictions.String()+".")
+	}
 	fmt.Fprintln(w, "\nSettings that change:")
 	for _, c := range v.Changes {
 		fmt.Fprintf(w, "  %s\n", c.Step)
