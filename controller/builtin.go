@@ -15,6 +15,8 @@ type Builtin struct {
 	Rules  []space.Rule
 	// Site, if set, returns the widest range of a parameter that a site may add, or open beyond Params.
 	Site func(id string) (space.Param, bool)
+	// Alone says that a registration which names parameters has no others.
+	Alone bool
 }
 
 // Narrow replaces built-in parameters by narrower ones and adds rules. Fields
@@ -22,7 +24,16 @@ type Builtin struct {
 // params[0]. Whether the result is a valid space is for space.New to check.
 func (b *Builtin) Narrow(params []space.Param, rules []space.Rule) ([]space.Param, []space.Rule, space.Violations) {
 	var v space.Violations
-	merged := slices.Clone(b.Params)
+	merged, own := slices.Clone(b.Params), slices.Clone(b.Rules)
+	if b.Alone && len(params) > 0 {
+		has := func(id string) bool {
+			return slices.ContainsFunc(params, func(p space.Param) bool { return p.ID == id })
+		}
+		merged = slices.DeleteFunc(merged, func(p space.Param) bool { return !has(p.ID) })
+		own = slices.DeleteFunc(own, func(r space.Rule) bool {
+			return slices.ContainsFunc(r.Params(), func(id string) bool { return !has(id) })
+		})
+	}
 	for i, p := range params {
 		at := slices.IndexFunc(merged, func(q space.Param) bool { return q.ID == p.ID })
 		field := fmt.Sprintf("parameters[%d]", i)
@@ -47,7 +58,7 @@ func (b *Builtin) Narrow(params []space.Param, rules []space.Rule) ([]space.Para
 			v = append(v, space.Violation{Field: field + ".id", Description: fmt.Sprintf("%q is listed twice", p.ID)})
 			continue
 		}
-		outer := b.Params[at]
+		outer := merged[at]
 		if b.Site != nil {
 			if wide, may := b.Site(p.ID); may {
 				outer = wide
@@ -56,7 +67,7 @@ func (b *Builtin) Narrow(params []space.Param, rules []space.Rule) ([]space.Para
 		v = append(v, beyond(&outer, &p, field)...)
 		merged[at] = inherit(&outer, p)
 	}
-	return merged, append(slices.Clone(b.Rules), rules...), v
+	return merged, append(own, rules...), v
 }
 
 // inherit fills in the fields that a narrower parameter leaves open.

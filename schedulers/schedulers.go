@@ -52,6 +52,8 @@ type Scheduler struct {
 	Native native.Form
 	// SiteParam returns the widest range of a parameter that a site may add to Space; nil if none may.
 	SiteParam func(id string) (space.Param, bool)
+	// SiteAlone says that a site has the parameters alone that it names, as others may have no effect there.
+	SiteAlone bool
 	// Inert returns the numeric parameters without effect, by whether some jobs have
 	// deadlines and whether run times are estimated (simulator.Options.Estimate). Nil
 	// means none.
@@ -108,7 +110,7 @@ var All = []*Scheduler{
 		Space: gavelSpace, New: gavel.New, Presets: gavelPresets, RecommendsDefault: true, Native: &gavel.Native},
 	{Name: "kueue", Title: "Kubernetes batch quotas: queues that borrow in cohorts, with preemption",
 		Space: kueueSpace, New: kueue.New, Presets: kueuePresets, RecommendsDefault: true, Members: kueue.Members,
-		SiteParam: kueue.SiteParam},
+		SiteParam: kueue.SiteParam, SiteAlone: true},
 	{Name: "lucid", Title: "profile briefly, then shortest estimated job first, light jobs sharing GPUs",
 		Paper: "Hu et al., Lucid, ASPLOS 2023",
 		Space: lucidSpace, New: lucid.New, Presets: lucidPresets, Native: &lucid.Native},

@@ -28,6 +28,25 @@ func (r *Rule) kinds() (n int) {
 	return n
 }
 
+// Params are the ids of the parameters that the rule is about.
+func (r *Rule) Params() (out []string) {
+	switch {
+	case r.Activation != nil:
+		out = []string{r.Activation.Param, r.Activation.When}
+	case r.Ordering != nil:
+		out = r.Ordering.Params
+	case r.Linear != nil:
+		for _, t := range r.Linear.Terms {
+			out = append(out, t.Param)
+		}
+	case r.Forbidden != nil:
+		for _, c := range r.Forbidden.All {
+			out = append(out, c.Param)
+		}
+	}
+	return out
+}
+
 // String describes the rule.
 func (r *Rule) String() string {
 	switch {

@@ -175,7 +175,7 @@ func narrow(b *controller.Builtin, spec *pb.SchedulerSpec, v *convert.Violations
 	}
 	place := func(rule bool, i int) int {
 		if rule {
-			if i -= len(b.Rules); i >= 0 {
+			if i -= len(allRules) - len(rules); i >= 0 {
 				return ruleAt[i]
 			}
 			return -1

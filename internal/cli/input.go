@@ -323,7 +323,7 @@ func Builtins() []controller.Builtin {
 	for _, s := range schedulers.All {
 		if params := s.Space.Params(); len(params) > 0 && !s.Clairvoyant {
 			out = append(out, controller.Builtin{Name: s.Name, Params: params, Rules: s.Space.Rules(),
-				Site: s.SiteParam})
+				Site: s.SiteParam, Alone: s.SiteAlone})
 		}
 	}
 	return out

@@ -963,8 +963,9 @@ func (x *InstanceStatus) GetReportTime() *timestamppb.Timestamp {
 type SchedulerSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The parameters, to narrow the built-in ones: same id and kind, a domain
-	// within the built-in's, another default. Those not named are as built in.
-	// All of them for an external scheduler. Output: all of them.
+	// within the built-in's, another default. Those not named are as built in, but
+	// kueue has the named ones alone, if any is. All of them for an external scheduler.
+	// Output: all of them.
 	Parameters []*ParameterSpec `protobuf:"bytes,1,rep,name=parameters,proto3" json:"parameters,omitempty"`
 	// Rules between parameters, besides the built-in ones. Output: all of them.
 	Constraints []*DependencyConstraint `protobuf:"bytes,12,rep,name=constraints,proto3" json:"constraints,omitempty"`

@@ -320,7 +320,7 @@ func observed(t *testing.T, scheduler, name string, o rig.Options) {
 
 func await(t *testing.T, name string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal(fmt.Sprint(name, " did not come"))
 		}

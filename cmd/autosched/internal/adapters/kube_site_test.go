@@ -1,6 +1,7 @@
 package adapters_test
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -111,6 +112,28 @@ func TestKubeSite(t *testing.T) {
 		`"value":"BestEffortFIFO"},{"op":"replace","path":"/spec/queueingStrategy","value":"StrictFIFO"}]' "$@"`} {
 		if !strings.Contains(script, want) {
 			t.Errorf("no %s in %s", want, script)
+		}
+	}
+}
+
+// TestKubeSiteAlone: settings without effect in a cluster, of cohorts where queues share none, are not in the space of
+// a registration.
+func TestKubeSiteAlone(t *testing.T) {
+	queues, err := os.ReadFile(testshared.Path(t, "golden", "kubernetes", "queues", "kueue.strict.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct {
+		text   []byte
+		params int
+	}{{queues, 6}, {bytes.ReplaceAll(queues, []byte(`"cohortName": "all",`), nil), 2}} {
+		path := site.Folder(described(t, kube.Kueue, map[string][]byte{"queues.json": want.text})).Path(site.Scheduler)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := cli.LoadSpace(text, path); err != nil || len(s.Params()) != want.params {
+			t.Errorf("%v %v, want %d parameters", s, err, want.params)
 		}
 	}
 }
