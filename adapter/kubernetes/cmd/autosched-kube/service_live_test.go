@@ -64,7 +64,8 @@ func deployed(t *testing.T, r *rig.Rig, queues string) (kubeconfig string) {
 // the service, and given back by release.
 func TestLiveService(t *testing.T) {
 	r := rig.Start(t, rig.Options{Kueue: true})
-	if err := r.Create(t.Context(), []byte("{apiVersion: v1, kind: Namespace, metadata: {name: kueue-system}}")); err != nil {
+	const namespace = "{apiVersion: v1, kind: Namespace, metadata: {name: kueue-system}}"
+	if err := r.Create(t.Context(), []byte(namespace)); err != nil {
 		t.Fatal(err)
 	}
 	kubeconfig := deployed(t, r, "kueue.strict.json")
@@ -76,7 +77,8 @@ func TestLiveService(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	site, pki := filepath.Join(dir, "site"), filepath.Join(dir, "pki")
-	if code, out, errs := clitest.Run("init", "--scheduler", "kueue", "--kubeconfig", kubeconfig, "--out", site); code != 0 {
+	code, out, errs := clitest.Run("init", "--scheduler", "kueue", "--kubeconfig", kubeconfig, "--out", site)
+	if code != 0 {
 		t.Fatal(out, errs)
 	}
 	registration := filepath.Join(site, "scheduler.json")
@@ -183,7 +185,8 @@ func TestLiveService(t *testing.T) {
 
 	stop := adapt("recommend")
 	await(t, "a proposal", func() bool {
-		out, _ := exec.Command(program, client("operator", "scheduler", "rounds", "trigger", "kubernetes")...).CombinedOutput()
+		args := client("operator", "scheduler", "rounds", "trigger", "kubernetes")
+		out, _ := exec.Command(program, args...).CombinedOutput()
 		return strings.Contains(string(out), "propos")
 	})
 	if q := queues(t, r)[0]; q.GetAnnotations()["autosched.dev/applied"] != "" {
@@ -200,7 +203,7 @@ func TestLiveService(t *testing.T) {
 	operator("scheduler", "rounds", "trigger", "kubernetes")
 	runs(4, "BestEffortFIFO")
 	stop()
-	code, out, errs := clitest.Run("release", "--scheduler", "kueue", "--kubeconfig", kubeconfig, "--restore")
+	code, out, errs = clitest.Run("release", "--scheduler", "kueue", "--kubeconfig", kubeconfig, "--restore")
 	if code != 0 {
 		t.Errorf("%d %s%s", code, out, errs)
 	}
