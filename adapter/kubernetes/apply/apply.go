@@ -39,12 +39,17 @@ type Scheduler interface {
 	Fields(values space.Values, live Live) (map[Field]any, error)
 	// Values returns the values of parameters that the objects have.
 	Values(tuned []string, live Live) (space.Values, error)
-	// Effect is an error if a field does nothing in this installation with values of parameters.
+	// Effect is an error if a field does nothing in this installation with values of parameters; of nil, as it is now.
 	Effect(f Field, values space.Values, live Live) error
 	// Accepted reports whether the scheduler has taken an object as it is. An error says that it refuses it.
 	Accepted(o *unstructured.Unstructured) (bool, error)
 	// Preempts reports whether a change is one of preemption.
 	Preempts(c Change) bool
+	// Names are the settings of queues, and path is where one has a setting.
+	Names() []string
+	path(queue *unstructured.Unstructured, name string) (string, error)
+	// idle are settings elsewhere without effect.
+	idle(live Live) []Idle
 	// Settle is how long a change takes at most to be in force, where the scheduler does not say so; 0 if it does.
 	Settle() time.Duration
 }

@@ -206,23 +206,46 @@ func (k *Kueue) Values(tuned []string, live Live) (space.Values, error) {
 }
 
 // Effect implements [Scheduler].
-func (k *Kueue) Effect(f Field, _ space.Values, live Live) error {
+func (k *Kueue) Effect(f Field, values space.Values, live Live) error {
 	o := live[f.Object].Object
 	// The manager writes it where it runs with fair sharing, and only there.
 	fair := at(o, "/status/fairSharing") != nil
+	cohort, _ := at(o, "/spec/cohortName").(string)
+	const borrow = "spec.preemption.borrowWithinCohort"
 	switch path := dotted(f.Path); {
 	case path == "spec.fairSharing.weight" && !fair:
 		return errors.New("the weight has no effect: Kueue's manager runs without fair sharing")
-	case strings.HasPrefix(path, "spec.preemption.borrowWithinCohort") && fair:
+	case strings.HasPrefix(path, borrow) && fair:
 		return errors.New("borrowWithinCohort has no effect: Kueue's manager runs with fair sharing")
-	case at(o, "/spec/cohortName") != nil:
-	case strings.HasSuffix(path, ".borrowingLimit"), strings.HasSuffix(path, ".lendingLimit"),
-		strings.HasPrefix(path, "spec.preemption.borrowWithinCohort"),
-		path == "spec.preemption.reclaimWithinCohort":
+	case strings.HasPrefix(path, borrow) && values == nil &&
+		slices.Contains([]any{nil, kueue.Never}, at(o, "/spec/preemption/reclaimWithinCohort")):
+		return errors.New("borrowWithinCohort has no effect: the queue reclaims nothing within its cohort")
+	case cohort != "" && live.shared(f.Name, cohort):
+	case path != "spec.fairSharing.weight" && !strings.HasSuffix(path, ".borrowingLimit") &&
+		!strings.HasSuffix(path, ".lendingLimit") && !strings.HasPrefix(path, borrow) &&
+		path != "spec.preemption.reclaimWithinCohort":
+	case cohort == "":
 		return errors.New("the queue is in no cohort: the setting has no effect")
+	default:
+		return fmt.Errorf("the queue is alone in cohort %s: the setting has no effect", cohort)
 	}
 	return nil
 }
+
+// shared reports whether a cohort has more than a queue: others, or quotas or cohorts of its own.
+func (live Live) shared(queue, cohort string) bool {
+	for o, u := range live {
+		if o.Resource.GroupResource() == cohorts.GroupResource() && o.Name == cohort ||
+			o.Resource.GroupResource() == clusterQueues.GroupResource() && o.Name != queue &&
+				at(u.Object, "/spec/cohortName") == cohort {
+			return true
+		}
+	}
+	return false
+}
+
+// idle implements [Scheduler].
+func (k *Kueue) idle(Live) []Idle { return nil }
 
 // Accepted implements [Scheduler].
 func (k *Kueue) Accepted(o *unstructured.Unstructured) (bool, error) {

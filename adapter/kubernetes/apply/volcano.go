@@ -163,6 +163,14 @@ func (v *Volcano) Values(tuned []string, live Live) (space.Values, error) {
 
 // Effect implements [Scheduler].
 func (v *Volcano) Effect(f Field, values space.Values, live Live) error {
+	if f.Path == Pointer("spec", volcano.Weight) {
+		for o := range live {
+			if o.Resource.GroupResource() == volcanoQueues.GroupResource() && o.Name != f.Name && o.Name != rootQueue {
+				return nil
+			}
+		}
+		return errors.New("the setting has no effect: there is no other queue")
+	}
 	if f.Path != Pointer("spec", "reclaimable") || !values[volcano.ActionsID].IsZero() {
 		return nil
 	}
@@ -174,6 +182,20 @@ func (v *Volcano) Effect(f Field, values space.Values, live Live) error {
 		return errors.New("the setting has no effect: Volcano's actions have no reclaim")
 	}
 	return nil
+}
+
+// idle implements [Scheduler]: the parameters of the text that others switch off, or all where it cannot be rendered.
+func (v *Volcano) idle(live Live) (out []Idle) {
+	_, have, err := v.text(live)
+	if err != nil {
+		return []Idle{{Setting: conf.Key, Why: err.Error()}}
+	}
+	for _, r := range volcano.Rules() {
+		if a := r.Activation; a != nil && have[a.Param].IsZero() {
+			out = append(out, Idle{Setting: a.Param, Why: fmt.Sprintf("has an effect only while %s is above 0", a.When)})
+		}
+	}
+	return out
 }
 
 // Accepted implements [Scheduler]. Volcano says nothing of the values that it has.

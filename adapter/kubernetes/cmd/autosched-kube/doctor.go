@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/autosched/autosched/adapter/kubernetes/apply"
 	"github.com/autosched/autosched/adapter/kubernetes/cluster"
 	"github.com/autosched/autosched/internal/checkup"
 	"github.com/autosched/autosched/internal/cli"
@@ -30,8 +31,8 @@ func newDoctorCmd() *cobra.Command {
 		Use:   "doctor",
 		Short: "Look at what keeps a cluster from being tuned",
 		Long: `Looks at a cluster before it is tuned, and changes nothing: the versions of the API server and of the scheduler's
-resources, nodes with GPUs, queues, and the rights of the account, for observing and for each queue that may be
-configured. Run it as the account of the adapter. It fails if a check does; rights to configure are warnings.`,
+resources, nodes with GPUs, queues, settings without effect here and why, what someone else changed of what the adapter
+set, and the rights of the account, for observing and for each queue that may be configured. Run it as the account of the adapter. It fails if a check does; rights to configure are warnings.`,
 		Example: `  autosched-kube doctor --scheduler kueue
   autosched-kube doctor --scheduler volcano --kubeconfig admin.kubeconfig --json`,
 		Args: cli.NoArgs,
@@ -60,7 +61,7 @@ const giveRights = "apply deploy/kubernetes/autosched-kube-%s.yaml, and run this
 
 // examine looks at the cluster.
 func (o *doctorOptions) examine(ctx context.Context, s cluster.Scheduler) (*checkup.Report, error) {
-	_, api, objects, err := o.cluster.open()
+	config, api, objects, err := o.cluster.open()
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +85,7 @@ func (o *doctorOptions) examine(ctx context.Context, s cluster.Scheduler) (*chec
 	}
 	o.nodes(ctx, d, objects)
 	queues := o.queues(ctx, d, objects, s, served)
+	o.settings(ctx, d, apply.Options{Client: objects, Config: config, Scheduler: appliers[s.Name]()})
 	o.rights(ctx, d, api, "observe", checkup.Fail, s.Reads(), "reader")
 	if s.MayLackPods {
 		o.rights(ctx, d, api, "starts", checkup.Warn, cluster.ReadsOf(s.Pods), "reader")
@@ -130,6 +132,30 @@ func (o *doctorOptions) queues(ctx context.Context, d *checkup.Report, objects d
 		d.OK("queues", "%s", strings.Join(names, ", "))
 	}
 	return names
+}
+
+// settings lists the ones without effect, and changes by others of what the adapter set.
+func (o *doctorOptions) settings(ctx context.Context, d *checkup.Report, options apply.Options) {
+	found, err := apply.Inspect(ctx, options)
+	if err != nil {
+		d.Warn("settings", "let the account read the scheduler's objects", "which have an effect is not known: %v", err)
+		return
+	}
+	for _, i := range found.Idle {
+		d.Warn("no effect", "do not register it ('autosched-kube init' leaves it out)", "%v", i)
+	}
+	if len(found.Idle) == 0 {
+		d.OK("settings", "all have an effect")
+	}
+	switch {
+	case found.Foreign != "":
+		d.Warn("drift", "put it back, or start the adapter once with --take-over", "changed by someone else: %s",
+			found.Foreign)
+	case found.Marked > 0:
+		d.OK("drift", "what the adapter set is as it set it")
+	default:
+		d.OK("drift", "the adapter has set nothing")
+	}
 }
 
 // rights checks rights for a purpose; a manifest gives them.

@@ -14,12 +14,18 @@ import (
 // TestLiveDoctor: the diagnosis of an account without rights names the missing ones, an administrator has all.
 func TestLiveDoctor(t *testing.T) {
 	r := rig.Start(t, rig.Options{})
+	if err := r.Create(t.Context(), []byte(`{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: a},
+ spec: {resourceGroups: [{coveredResources: [nvidia.com/gpu], flavors: [{name: gpu, resources: [{name: nvidia.com/gpu,
+  nominalQuota: 8}]}]}]}}`)); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		user  string
 		code  int
 		wants []string
 	}{
-		{"admin", 1, []string{"kueue.x-k8s.io is served as v1beta2", "8 nodes with 64 GPUs", "make queues"}},
+		{"admin", 0, []string{"kueue.x-k8s.io is served as v1beta2", "8 nodes with 64 GPUs",
+			"borrowingLimit of a: the queue is in no cohort: the setting has no effect", "the adapter has set nothing"}},
 		{"reader", 1, []string{"may not get workloads.kueue.x-k8s.io", "-> apply deploy/kubernetes/autosched-kube-reader.yaml"}},
 	} {
 		code, out, errs := clitest.Run("doctor", "--scheduler", "kueue", "--kubeconfig", r.Kubeconfig(c.user))
