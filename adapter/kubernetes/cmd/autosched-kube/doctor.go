@@ -32,7 +32,8 @@ func newDoctorCmd() *cobra.Command {
 		Short: "Look at what keeps a cluster from being tuned",
 		Long: `Looks at a cluster before it is tuned, and changes nothing: the versions of the API server and of the scheduler's
 resources, nodes with GPUs, queues, settings without effect here and why, what someone else changed of what the adapter
-set, and the rights of the account, for observing and for each queue that may be configured. Run it as the account of the adapter. It fails if a check does; rights to configure are warnings.`,
+set, and the rights of the account, for observing and for each queue that may be configured. Run it as the account of the
+adapter. It fails if a check does; rights to configure are warnings.`,
 		Example: `  autosched-kube doctor --scheduler kueue
   autosched-kube doctor --scheduler volcano --kubeconfig admin.kubeconfig --json`,
 		Args: cli.NoArgs,

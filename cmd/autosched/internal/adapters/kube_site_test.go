@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,21 +27,31 @@ type recorded struct {
 	at                map[string]string // of the columns of times
 }
 
-// kept are the objects that a cluster keeps after a recorded run, on each of some days, a minute for a second.
-func kept(t *testing.T, run string, days int, objects func(recorded) []any) []byte {
+// table reads rows, and the places of columns by their names.
+func table(t *testing.T, from io.Reader) (rows [][]string, column map[string]int) {
 	t.Helper()
-	rows, err := csv.NewReader(testshared.Open(t, "golden", "kubernetes", "runs", run)).ReadAll()
+	rows, err := csv.NewReader(from).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
-	column := map[string]int{}
+	column = map[string]int{}
 	for i, name := range rows[0] {
 		column[name] = i
 	}
+	return rows[1:], column
+}
+
+// kept are the objects that a cluster keeps after a recorded run, on each of some days, a minute for a second. Times of
+// jobs that are simulated are seconds since their submission.
+func kept(t *testing.T, run string, days int, simulated map[string]map[string]float64,
+	objects func(recorded) []any) []byte {
+	t.Helper()
+	rows, column := table(t, testshared.Open(t, "golden", "kubernetes", "runs", run))
 	var items []any
+	var submitted time.Time
 	for day := range days {
 		zero := time.Date(2026, 3, 1+day, 9, 0, 0, 0, time.UTC)
-		for _, row := range rows[1:] {
+		for _, row := range rows {
 			r := recorded{name: fmt.Sprintf("%s-%d", row[column["job"]], day), queue: "tenant-" + row[column["tenant"]],
 				gpus: row[column["gpus"]], at: map[string]string{}}
 			for _, name := range []string{"submit_s", "start_s", "end_s"} {
@@ -48,7 +59,14 @@ func kept(t *testing.T, run string, days int, objects func(recorded) []any) []by
 				if err != nil {
 					t.Fatal(err)
 				}
-				r.at[name] = zero.Add(time.Duration(s * float64(time.Second) * 60)).Format(time.RFC3339)
+				at := zero.Add(time.Duration(s * float64(time.Second) * 60))
+				if after, is := simulated[r.uid()][name]; is {
+					at = submitted.Add(time.Duration(after * float64(time.Second)))
+				}
+				if name == "submit_s" {
+					submitted = at.Truncate(time.Second)
+				}
+				r.at[name] = at.Format(time.RFC3339)
 			}
 			r.pods, _ = strconv.Atoi(row[column["pods"]])
 			r.priority, _ = strconv.Atoi(row[column["priority"]])
@@ -63,6 +81,8 @@ func kept(t *testing.T, run string, days int, objects func(recorded) []any) []by
 }
 
 type object = map[string]any
+
+func (r *recorded) uid() string { return "uid-" + r.name }
 
 func (r *recorded) meta(name string) object {
 	return object{"name": name, "namespace": "default", "uid": "uid-" + name, "creationTimestamp": r.at["submit_s"]}
@@ -105,7 +125,7 @@ func TestKubeSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := described(t, kube.Kueue, map[string][]byte{"queues.json": queues,
-		"workloads.json": kept(t, "kueue.strict.a.csv", 14, workload)})
+		"workloads.json": kept(t, "kueue.strict.a.csv", 14, nil, workload)})
 	script := asked(t, dir, "kueue", "reclaim", "\n+tenant-0 queueingStrategy: BestEffortFIFO\n")
 	for _, want := range []string{`clusterqueue tenant-0 --type=json -p '[{"op":"test","path":"/spec/queueingStrategy",` +
 		`"value":"StrictFIFO"},{"op":"replace","path":"/spec/queueingStrategy","value":"BestEffortFIFO"}]' "$@"`,
@@ -158,9 +178,13 @@ func TestVolcanoSite(t *testing.T) {
 		nodes += fmt.Sprintf(`{"kind":"Node","metadata":{"name":"node-%d"},"status":{"allocatable":{"nvidia.com/gpu":"8"}}}`,
 			i)
 	}
-	dir := described(t, kube.Volcano, map[string][]byte{"queues.json": read(testshared.Path(t, "golden", "kubernetes", "queues", "volcano.equal.json")),
-		"scheduler.json": scheduler, "nodes.json": []byte(nodes),
-		"podgroups.json": kept(t, "volcano.default.equal.a.csv", 14, podGroup)})
+	queues := testshared.Path(t, "golden", "kubernetes", "queues", "volcano.equal.json")
+	of := func(simulated map[string]map[string]float64) string {
+		return described(t, kube.Volcano, map[string][]byte{"queues.json": read(queues), "scheduler.json": scheduler,
+			"nodes.json": []byte(nodes), "podgroups.json": kept(t, "volcano.default.equal.a.csv", 14, simulated, podGroup)})
+	}
+	// A second of the recording is a minute here, and Volcano's session is a second: its own times would not do.
+	dir := of(simulated(t, of(nil)))
 	script := asked(t, dir, "volcano", "pack", "\n+++ volcano-scheduler.conf\n")
 	const path = `"path":"/data/volcano-scheduler.conf","value":"actions: `
 	for _, want := range []string{"configmap volcano-scheduler-configmap -n volcano-system --type=json -p " +
@@ -169,6 +193,35 @@ func TestVolcanoSite(t *testing.T) {
 			t.Errorf("not twice %s in %s", want, script)
 		}
 	}
+}
+
+// simulated simulates the history of a site under its settings, and returns the times of jobs since their submission.
+func simulated(t *testing.T, dir string) map[string]map[string]float64 {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "jobs.csv")
+	code, _, errs := clitest.Run("simulate", "--trace", site.Folder(dir).Path(kube.History), "--site", dir,
+		"--jobs-out", path)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	out := map[string]map[string]float64{}
+	rows, column := table(t, file)
+	for _, row := range rows {
+		at := map[string]float64{}
+		for _, name := range []string{"submit_s", "start_s", "end_s"} {
+			if at[name], err = strconv.ParseFloat(row[column[name]], 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out[row[column["job_id"]]] = map[string]float64{"start_s": at["start_s"] - at["submit_s"],
+			"end_s": at["end_s"] - at["submit_s"]}
+	}
+	return out
 }
 
 // described writes the site of objects.
@@ -191,13 +244,13 @@ func asked(t *testing.T, dir, scheduler, preset, answer string) string {
 	history, script := site.Folder(dir).Path(kube.History), filepath.Join(t.TempDir(), "tuned.sh")
 	for _, c := range []struct{ args, want string }{
 		{"fidelity --trace " + history + " --site " + dir, scheduler + " (recorded: " + scheduler + ")"},
-		{"compare --trace " + history + " --site " + dir + " --row " + scheduler + ":" + preset + " --ignore-fidelity",
+		{"compare --trace " + history + " --site " + dir + " --row " + scheduler + ":" + preset + "",
 			preset},
 		{"tune --trace " + history + " --site " + dir + " --budget 40 --futures 2 --conf-out " + script +
-			" --guard off --ignore-fidelity", answer},
-		{"evaluate --trace " + history + " --site " + dir + " --methods current,fixed-history --fixed-budget 20 --seeds 1 --ignore-fidelity --out " +
-			filepath.Join(t.TempDir(), "report"), "fixed-history"},
-		{"recommend --trace " + history + " --site " + dir + " --ignore-fidelity", ""},
+			" --guard off", answer},
+		{"evaluate --trace " + history + " --site " + dir + " --methods current,fixed-history --fixed-budget 20 " +
+			"--seeds 1 --out " + filepath.Join(t.TempDir(), "report"), "fixed-history"},
+		{"recommend --trace " + history + " --site " + dir + "", ""},
 	} {
 		code, out, errs := clitest.Run(strings.Fields(c.args)...)
 		if code != 0 || !strings.Contains(out, c.want) {
