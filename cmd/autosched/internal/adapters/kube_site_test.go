@@ -181,7 +181,8 @@ func TestVolcanoSite(t *testing.T) {
 	queues := testshared.Path(t, "golden", "kubernetes", "queues", "volcano.equal.json")
 	of := func(simulated map[string]map[string]float64) string {
 		return described(t, kube.Volcano, map[string][]byte{"queues.json": read(queues), "scheduler.json": scheduler,
-			"nodes.json": []byte(nodes), "podgroups.json": kept(t, "volcano.default.equal.a.csv", 14, simulated, podGroup)})
+			"nodes.json":     []byte(nodes),
+			"podgroups.json": kept(t, "volcano.default.equal.a.csv", 14, simulated, podGroup)})
 	}
 	// A second of the recording is a minute here, and Volcano's session is a second: its own times would not do.
 	dir := of(simulated(t, of(nil)))
