@@ -3,6 +3,7 @@
 package native
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,6 +30,34 @@ func ValuesOf(c space.Config) space.Values {
 		values[id] = c.Get(id)
 	}
 	return values
+}
+
+// Changed is a file with other values of some parameters: rendered anew, without settings that have no effect then, or
+// as it is where it says the same.
+func Changed(f Form, file []byte, values space.Values) ([]byte, error) {
+	have, err := f.Parse(file)
+	if err != nil {
+		return nil, err
+	}
+	now, err := f.Render(have)
+	if err != nil {
+		return nil, err
+	}
+	want := maps.Clone(have)
+	maps.Copy(want, values)
+	next, err := f.Render(want)
+	if err != nil {
+		return nil, err
+	}
+	if effective, err := f.Parse(next); err == nil {
+		if next, err = f.Render(effective); err != nil {
+			return nil, err
+		}
+	}
+	if bytes.Equal(now, next) {
+		return file, nil
+	}
+	return next, nil
 }
 
 // Config returns the configuration of values. It must be complete and valid as it is; otherwise

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -119,29 +118,17 @@ func (v *Volcano) Fields(values space.Values, live Live) (map[Field]any, error) 
 	if err != nil || !slices.ContainsFunc(slices.Collect(maps.Keys(values)), v.InText) {
 		return out, err
 	}
-	text, have, err := v.text(live)
+	text, _, err := v.text(live)
 	if err != nil {
 		return nil, err
 	}
-	want := maps.Clone(have)
-	for id, x := range values {
-		if v.InText(id) {
-			want[id] = x
-		}
-	}
-	now, err := v.Form.Render(have)
-	if err != nil {
-		return nil, err
-	}
-	next, err := v.Form.Render(want)
+	inText := maps.Clone(values)
+	maps.DeleteFunc(inText, func(id string, _ space.Value) bool { return !v.InText(id) })
+	next, err := native.Changed(v.Form, []byte(text), inText)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", client.ErrRefused, err)
 	}
-	// A text that says the same stays as it is written.
-	if !bytes.Equal(now, next) {
-		text = string(next)
-	}
-	out[Field{configMap, Pointer("data", conf.Key)}] = text
+	out[Field{configMap, Pointer("data", conf.Key)}] = string(next)
 	return out, nil
 }
 

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,37 +64,19 @@ func volcanoFields(files map[string][]byte, after space.Config, _ map[key]map[st
 	if err != nil {
 		return nil, err
 	}
-	have, err := textOf(s)
+	values := native.ValuesOf(after)
+	inText := maps.Clone(values)
+	maps.DeleteFunc(inText, func(id string, _ space.Value) bool { return !conf.InText(id) })
+	text, err := native.Changed(&conf.Form{}, []byte(s.ConfigMap.Get("data", conf.Key).Text()), inText)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: data.%s: %w", s.ConfigMap, conf.Key, err)
 	}
-	want := maps.Clone(have)
-	for _, p := range after.Space().Params() {
-		if !conf.InText(p.ID) {
-			continue
-		}
-		if delete(want, p.ID); after.Has(p.ID) {
-			want[p.ID] = after.Get(p.ID)
-		}
-	}
-	form := &conf.Form{}
-	now, err := form.Render(have)
-	if err != nil {
-		return nil, err
-	}
-	next, err := form.Render(want)
-	if err != nil {
-		return nil, err
-	}
-	var out []field
-	if !bytes.Equal(now, next) {
-		out = append(out, field{keyOf(s.ConfigMap), conf.Key, []string{"data", conf.Key}, string(next)})
-	}
+	out := []field{{keyOf(s.ConfigMap), conf.Key, []string{"data", conf.Key}, string(text)}}
 	var names []string
 	for _, q := range s.Queues {
 		names = append(names, q.Name)
 	}
-	settings, err := conf.Settings(native.ValuesOf(after), names)
+	settings, err := conf.Settings(values, names)
 	if err != nil {
 		return nil, err
 	}
