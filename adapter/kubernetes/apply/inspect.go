@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Inspection is what keeps settings of a cluster from being tuned.
+// Inspection lists settings that cannot be tuned in a cluster, and changes by others.
 type Inspection struct {
 	// Idle are the settings without an effect in this installation.
 	Idle []Idle

@@ -179,7 +179,7 @@ func (v *Volcano) idle(live Live) (out []Idle) {
 	}
 	for _, r := range volcano.Rules() {
 		if a := r.Activation; a != nil && have[a.Param].IsZero() {
-			out = append(out, Idle{Setting: a.Param, Why: fmt.Sprintf("has an effect only while %s is above 0", a.When)})
+			out = append(out, Idle{Setting: a.Param, Why: "has an effect only while " + a.When + " is above 0"})
 		}
 	}
 	return out

@@ -31,7 +31,7 @@ func newDoctorCmd() *cobra.Command {
 		Use:   "doctor",
 		Short: "Look at what keeps a cluster from being tuned",
 		Long: `Looks at a cluster before it is tuned, and changes nothing: the versions of the API server and of the scheduler's
-resources, nodes with GPUs, queues, settings without effect here and why, what someone else changed of what the adapter
+resources, nodes with GPUs, queues, settings without effect here and why, changes by others of what the adapter
 set, and the rights of the account, for observing and for each queue that may be configured. Run it as the account of the
 adapter. It fails if a check does; rights to configure are warnings.`,
 		Example: `  autosched-kube doctor --scheduler kueue
@@ -135,7 +135,7 @@ func (o *doctorOptions) queues(ctx context.Context, d *checkup.Report, objects d
 	return names
 }
 
-// settings lists the ones without effect, and changes by others of what the adapter set.
+// settings lists the ones without effect, and changes by others of the adapter's.
 func (o *doctorOptions) settings(ctx context.Context, d *checkup.Report, options apply.Options) {
 	found, err := apply.Inspect(ctx, options)
 	if err != nil {
@@ -153,7 +153,7 @@ func (o *doctorOptions) settings(ctx context.Context, d *checkup.Report, options
 		d.Warn("drift", "put it back, or start the adapter once with --take-over", "changed by someone else: %s",
 			found.Foreign)
 	case found.Marked > 0:
-		d.OK("drift", "what the adapter set is as it set it")
+		d.OK("drift", "all that the adapter set is as it set it")
 	default:
 		d.OK("drift", "the adapter has set nothing")
 	}

@@ -25,8 +25,10 @@ func TestLiveDoctor(t *testing.T) {
 		wants []string
 	}{
 		{"admin", 0, []string{"kueue.x-k8s.io is served as v1beta2", "8 nodes with 64 GPUs",
-			"borrowingLimit of a: the queue is in no cohort: the setting has no effect", "the adapter has set nothing"}},
-		{"reader", 1, []string{"may not get workloads.kueue.x-k8s.io", "-> apply deploy/kubernetes/autosched-kube-reader.yaml"}},
+			"borrowingLimit of a: the queue is in no cohort: the setting has no effect",
+			"the adapter has set nothing"}},
+		{"reader", 1, []string{"may not get workloads.kueue.x-k8s.io",
+			"-> apply deploy/kubernetes/autosched-kube-reader.yaml"}},
 	} {
 		code, out, errs := clitest.Run("doctor", "--scheduler", "kueue", "--kubeconfig", r.Kubeconfig(c.user))
 		for _, want := range c.wants {

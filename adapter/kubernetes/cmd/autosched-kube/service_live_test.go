@@ -59,9 +59,9 @@ func deployed(t *testing.T, r *rig.Rig, queues string) (kubeconfig string) {
 	return kubeconfig
 }
 
-// TestLiveService: a cluster is described, registered and tuned by the service with the rights of the manifests: what
-// an operator approves is put in force, then what a round finds; it is acknowledged once it is read back, taken back by
-// the service, and given back by release.
+// TestLiveService: a cluster is described, registered and tuned by the service with the rights of the manifests.
+// A proposal that an operator approves is put in force, then the choice of a round; each is acknowledged once it is
+// read back, taken back by the service, and given back by release.
 func TestLiveService(t *testing.T) {
 	r := rig.Start(t, rig.Options{Kueue: true})
 	const namespace = "{apiVersion: v1, kind: Namespace, metadata: {name: kueue-system}}"
