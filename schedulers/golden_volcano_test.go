@@ -25,6 +25,9 @@ var volcanoBeyond = map[string][]string{
 	"volcano.spread.equal.a": {"the mean wait of all", "the mean wait of tenant-0", "the mean wait of tenant-2"},
 }
 
+// beyondDeviations is how many standard deviations of the draws a recording of volcanoBeyond is from their mean at most.
+const beyondDeviations = 2.1
+
 // volcanoGolden is a recording, with the mean of the draws and their standard deviation by class.
 type volcanoGolden struct {
 	was, got recorded.Means
@@ -112,6 +115,13 @@ func goldenVolcano(t *testing.T) {
 					return strings.HasPrefix(line, known+" ")
 				}) {
 					t.Error(line)
+				}
+			}
+			for _, known := range volcanoBeyond[name] {
+				class := strings.TrimPrefix(known, "the mean wait of ")
+				off := math.Abs(g.was.Wait[class]-g.got.Wait[class]) / g.spread[class]
+				if t.Logf("%s: %.1f standard deviations off", known, off); !(off <= beyondDeviations) {
+					t.Errorf("%s is no draw of the model", known)
 				}
 			}
 		})
