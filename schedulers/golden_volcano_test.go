@@ -25,7 +25,7 @@ var volcanoBeyond = map[string][]string{
 	"volcano.spread.equal.a": {"the mean wait of all", "the mean wait of tenant-0", "the mean wait of tenant-2"},
 }
 
-// beyondDeviations is how many standard deviations of the draws a recording of volcanoBeyond is from their mean at most.
+// beyondDeviations is how far recordings of volcanoBeyond are from the mean, in standard deviations of the draws.
 const beyondDeviations = 2.1
 
 // volcanoGolden is a recording, with the mean of the draws and their standard deviation by class.

@@ -371,7 +371,7 @@ func TestRequestsAreConverted(t *testing.T) {
 	for field, spoil := range map[string]func(*pb.JobRequest){
 		"job.request.node_count": func(q *pb.JobRequest) { q.NodeCount = 3 },
 		"job.request.time_limit": func(q *pb.JobRequest) { q.TimeLimit = durationpb.New(-time.Second) },
-		"job.request.priority":   func(q *pb.JobRequest) { q.Priority = -1 },
+		"job.request.priority":   func(q *pb.JobRequest) { q.Priority = 1<<40 + 1 },
 		"job.request.requeue":    func(q *pb.JobRequest) { q.Requeue = 9 },
 		"job.request.qos":        func(q *pb.JobRequest) { q.Qos = strings.Repeat("q", 200) },
 		"job.request.milli_cpus": func(q *pb.JobRequest) { q.MilliCpus = -1 },
