@@ -12,6 +12,7 @@ type folded struct {
 	known       bool          // it was submitted by then
 	ended       bool          // and has ended
 	last        time.Duration // of its events
+	first       time.Duration // start, if Starts is above 0
 	accountedTo time.Duration // by RunTime, WaitTime and Attained
 	spells      []Spell       // unless nil, spells until accountedTo
 }
@@ -114,13 +115,16 @@ func (f *folded) observe(e *jobEvent, now time.Duration) {
 func (f *folded) ran(now, attained time.Duration) {
 	f.RunTime = min(attained/time.Duration(f.Held), f.WaitTime)
 	f.Since, f.WaitTime = now-f.RunTime, f.WaitTime-f.RunTime
+	f.first = f.Since
 }
 
 func (f *folded) start(e *jobEvent, now time.Duration) {
 	f.spend(now)
 	held := min(e.startUp, max(0, now-f.Since)) // since the last stay, at most
 	f.Since, f.Running, f.HoldUntil = now-held, true, 0
-	f.Starts++
+	if f.Starts++; f.Starts == 1 {
+		f.first = f.Since
+	}
 	f.place(e)
 	f.WaitTime, f.accountedTo = f.WaitTime-held, now-held
 	f.spend(now)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -38,12 +39,16 @@ type Spell struct {
 	placement  []NodeShare
 }
 
+// Placement is where the job ran, by the names of nodes, as far as it is reported.
+func (s *Spell) Placement() []NodeShare { return s.placement }
+
 // Ledger folds events into State and history. Its answers depend on the set
 // of events only: they may come in any order, late or twice. The cost of an
 // answer grows with the jobs it speaks of, not with all jobs ever, and that of
 // events with their number, whatever their order; the memory held grows until
-// Forget. It is not for concurrent use.
+// Forget. It is safe for concurrent use.
 type Ledger struct {
+	mu        sync.Mutex // guards all below
 	cluster   Cluster
 	jobs      map[string]*record
 	nodes     map[string]*ordered[nodeEvent]
@@ -124,6 +129,8 @@ func NewLedger(c Cluster) *Ledger {
 // applied before, is one before the horizon of a job or node that is forgotten, or is of a
 // configuration.
 func (l *Ledger) Apply(e Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
 	case e.Kind.OfNode():
 		l.applyNode(&e)
@@ -278,6 +285,8 @@ func (l *Ledger) settle() {
 // State returns the state at an instant, from all events at or before it. Events
 // that came late count, so that asking again for a past instant can give more.
 func (l *Ledger) State(at time.Duration) State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.settle()
 	s := State{At: at, Cluster: l.clusterAt(at)}
 	finished := l.finished.sorted
@@ -323,6 +332,8 @@ func (s *State) dissolvePairs() {
 
 // Finishes are the jobs that ended in [from, to), in order of end, then id.
 func (l *Ledger) Finishes(from, to time.Duration) []Finish {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.settle()
 	var out []Finish
 	finished := l.finished.sorted
@@ -339,6 +350,8 @@ func (l *Ledger) Finishes(from, to time.Duration) []Finish {
 // Arrivals are the jobs submitted in [from, to), in order of submission, as
 // submitted: Duration is zero.
 func (l *Ledger) Arrivals(from, to time.Duration) []Job {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.settle()
 	var out []Job
 	all := l.arrivals.sorted
@@ -352,6 +365,8 @@ func (l *Ledger) Arrivals(from, to time.Duration) []Job {
 // Spells returns the spells that end after an instant or are under way at another, in order of submission
 // and time. They may begin before the first and end at the second at the latest.
 func (l *Ledger) Spells(from, to time.Duration) []Spell {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.settle()
 	finished := l.finished.sorted
 	ended := sort.Search(len(finished), func(i int) bool { return finished[i].end() > from })
@@ -397,6 +412,8 @@ func (l *Ledger) spread(s *Spell) bool {
 // Later answers about instants before it lack them. Events before it count only
 // for jobs still remembered, so that a repetition brings no job back.
 func (l *Ledger) Forget(before time.Duration) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.forgot && before <= l.horizon {
 		return 0
 	}
@@ -441,6 +458,8 @@ func (l *Ledger) Forget(before time.Duration) int {
 // Remainder returns a filter of the part of an event that counts for remembered jobs, and whether
 // there is one: events of its jobs and nodes, and the parts of snapshots about these.
 func (l *Ledger) Remainder() func(Event) (Event, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	first := func(o *ordered[time.Duration]) time.Duration {
 		if all := o.all(cmp.Compare); len(all) > 0 {
 			return all[0]

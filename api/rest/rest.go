@@ -87,6 +87,7 @@ func New(o Options) (http.Handler, error) {
 		RegisterTelemetryServiceHandlerClient(ctx, mux, pb.NewTelemetryServiceClient(o.Conn)),
 		RegisterTuningServiceHandlerClient(ctx, mux, pb.NewTuningServiceClient(o.Conn)),
 		RegisterWorkloadServiceHandlerClient(ctx, mux, pb.NewWorkloadServiceClient(o.Conn)),
+		RegisterJobServiceHandlerClient(ctx, mux, pb.NewJobServiceClient(o.Conn)),
 		// The path that was added last counts: rounds/1:explain before rounds/*.
 		RegisterExplanationServiceHandlerClient(ctx, mux, pb.NewExplanationServiceClient(o.Conn)))
 }

@@ -139,6 +139,9 @@ var methodRules = map[string]rule{
 	pb.WorkloadService_DeleteWorkload_FullMethodName:   {roles: operatorRoles},
 	pb.WorkloadService_DownloadWorkload_FullMethodName: {roles: readerRoles, own: "name"},
 
+	pb.JobService_GetJob_FullMethodName:   {roles: readerRoles, own: "name"},
+	pb.JobService_ListJobs_FullMethodName: {roles: readerRoles, own: "parent"},
+
 	pb.FindingService_ListFindings_FullMethodName:       {roles: readerRoles, own: "parent"},
 	pb.FindingService_GetFinding_FullMethodName:         {roles: readerRoles, own: "name"},
 	pb.FindingService_AcknowledgeFinding_FullMethodName: {roles: operatorRoles},

@@ -38,6 +38,7 @@ import (
 	"github.com/autosched/autosched/api/server/admin"
 	"github.com/autosched/autosched/api/server/config"
 	"github.com/autosched/autosched/api/server/explain"
+	"github.com/autosched/autosched/api/server/job"
 	"github.com/autosched/autosched/api/server/metric"
 	"github.com/autosched/autosched/api/server/operation"
 	"github.com/autosched/autosched/api/server/render"
@@ -253,6 +254,7 @@ func (s *Server) addServices(o *Options) {
 	s.operation.Register(s.grpc)
 	s.explain = explain.New(explain.Config{Controller: o.Service, Workloads: workloads, Pages: s.pages})
 	s.explain.Register(s.grpc)
+	job.New(job.Config{Controller: o.Service, Pages: s.pages}).Register(s.grpc)
 	s.admin = admin.New(admin.Config{Controller: o.Service, Store: o.Store, Access: o.Access, Log: o.Log,
 		Samples: o.Samples,
 		Pages:   s.pages,

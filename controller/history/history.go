@@ -23,6 +23,7 @@ type History struct {
 	events  int64
 	last    time.Duration    // latest time of an event
 	pending []workload.Event // registered, but not yet in the ledger
+	applied time.Duration    // event time before the first of them
 	written string           // the cursor of the last of them
 	cursor  string           // of the last event in the ledger
 	trimmed time.Duration    // the horizon of the last Trim
@@ -44,6 +45,14 @@ func (h *History) Running() bool { return h.clock.running }
 
 // Now returns the event time: that of the latest event, or the one that the clock was set to.
 func (h *History) Now() time.Duration { return h.clock.latest }
+
+// Known returns the event time up to which the ledger has the events: Now, unless some wait for Apply.
+func (h *History) Known() time.Duration {
+	if len(h.pending) > 0 {
+		return h.applied
+	}
+	return h.clock.latest
+}
 
 // Events returns the number of events that count.
 func (h *History) Events() int64 { return h.events }
@@ -77,6 +86,7 @@ func (h *History) register(e *workload.Event) bool {
 
 // Append registers stored events, the last of which is at a cursor. They enter the ledger with Apply.
 func (h *History) Append(events []workload.Event, cursor string) {
+	h.applied = h.Known()
 	for i := range events {
 		if h.register(&events[i]) {
 			h.pending = append(h.pending, events[i])

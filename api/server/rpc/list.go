@@ -141,6 +141,7 @@ const MaxAhead = 24 * time.Hour
 type Token struct {
 	Of       string `json:"o,omitempty"` // the uid of a watch's scheduler
 	After    string `json:"a,omitempty"` // the last id listed
+	Event    string `json:"v,omitempty"` // the event that the last one listed is of
 	Revision int64  `json:"r,omitempty"` // the last revision listed or sent
 	// Epoch is that of a watch.
 	Epoch controller.Epoch `json:"e,omitzero"`

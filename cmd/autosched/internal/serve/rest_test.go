@@ -100,7 +100,8 @@ func TestRESTByCurl(t *testing.T) {
 		t.Fatal(err)
 	}
 	expand := strings.NewReplacer("{configuration}", "1", "{round}", "1", "{study}", "first", "{trial}", "1",
-		"{workload}", "w", "{finding}", "0123456789abcdef", "{operation}", strings.TrimPrefix(operation.Name, "operations/"))
+		"{workload}", "w", "{job}", "j1", "{finding}", "0123456789abcdef",
+		"{operation}", strings.TrimPrefix(operation.Name, "operations/"))
 	// What reads comes first, what deletes last.
 	for _, verb := range []string{"get", "post", "patch", "delete"} {
 		paths := slices.Sorted(maps.Keys(document.Paths))
