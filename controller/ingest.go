@@ -175,7 +175,7 @@ func (s *Service) ingestGroup(m *schedulerState, group []*ingestCall) (err error
 		}
 		s.hook().Events(m.id, b.Fresh)
 		late := m.lateFor(b.Fresh)
-		m.append(b.Fresh, cursor, late)
+		m.append(b.Fresh, cursor, late, zero, s.now())
 	}
 	from := 0
 	for _, c := range group {

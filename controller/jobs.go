@@ -78,7 +78,9 @@ func (s *Service) Jobs(ctx context.Context, id string, q JobQuery, before worklo
 		}
 		before, more = p.ledger.Jobs(from, to, before, func(h *workload.JobHistory) bool {
 			if q.has(h, from) {
-				out = append(out, *h)
+				one := *h
+				one.Spells = slices.Clone(h.Spells)
+				out = append(out, one)
 			}
 			return len(out) < n
 		})

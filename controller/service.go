@@ -85,6 +85,7 @@ type Service struct {
 	rebuilt  chan struct{} // closed once all events are read
 
 	operations operations
+	timelines  chan struct{} // has room for the one that is made
 
 	roundDuration *prometheus.HistogramVec
 	decisionAge   *prometheus.HistogramVec
@@ -161,7 +162,7 @@ func NewService(o Options) (*Service, error) {
 	}
 	s := &Service{o: o, queue: queue.New(queue.Options{Turns: o.Workers}), closing: make(chan struct{}),
 		launched: make(chan struct{}), rebuilt: make(chan struct{}), hooks: Hooks{}.withDefaults(),
-		schedulers:    map[string]*schedulerState{},
+		schedulers:    map[string]*schedulerState{}, timelines: make(chan struct{}, 1),
 		roundDuration: newRoundDuration(), decisionAge: newDecisionAge(), looks: newLooks(), used: newUsed(),
 		damage: newDamage()}
 	s.ctx, s.stop = context.WithCancel(context.Background())

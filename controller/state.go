@@ -55,6 +55,9 @@ type schedulerState struct {
 	backoff      backoff
 	marks        marks
 	lastReportAt time.Time // the latest report of metrics
+	lastEventsAt time.Time // the service's time of the latest events since the start
+	skew         time.Duration // by which the latest of these events were ahead of it
+	ahead        foreseen
 	status       Status    // of rounds
 }
 
@@ -127,9 +130,14 @@ func parseGoal(s *Scheduler) (round.Goal, error) {
 
 // append notes stored events, the last of which is at a cursor. Events that come while a
 // round or a look has the ledger enter it when that is over.
-func (m *schedulerState) append(events []workload.Event, cursor string, late int64) {
+func (m *schedulerState) append(events []workload.Event, cursor string, late int64, zero, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	latest := events[0].Time
+	for i := range events {
+		latest = max(latest, events[i].Time)
+	}
+	m.lastEventsAt, m.skew = now, zero.Add(latest).Sub(now)
 	m.status.LateEvents += late
 	m.history.Append(events, cursor)
 	m.applyPending()

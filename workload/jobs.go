@@ -2,6 +2,7 @@ package workload
 
 import (
 	"cmp"
+	"slices"
 	"sort"
 	"time"
 )
@@ -52,6 +53,8 @@ func (l *Ledger) Jobs(from, to time.Duration, after Place, f func(*JobHistory) b
 		n = min(n, sort.Search(len(all), func(i int) bool { return !after.before(all[i]) }))
 	}
 	seen := latest(&l.snapshots, to)
+	var h JobHistory
+	var scratch openRecord
 	for i := n - 1; i >= 0; i-- {
 		r := all[i]
 		if n-i > scanned {
@@ -61,8 +64,7 @@ func (l *Ledger) Jobs(from, to time.Duration, after Place, f func(*JobHistory) b
 		if r.ended && r.end() < from {
 			continue
 		}
-		h, known := r.history(to, seen)
-		if known && (!h.Missing || h.End >= from) && !f(&h) {
+		if known := r.history(&h, &scratch, to, seen); known && (!h.Missing || h.End >= from) && !f(&h) {
 			return Place{r.submit, r.submitID, r.id}, i > 0
 		}
 	}
@@ -77,27 +79,59 @@ func (l *Ledger) Job(id string, at time.Duration) (JobHistory, bool) {
 	if r == nil || !r.submitted {
 		return JobHistory{}, false
 	}
-	return r.history(at, latest(&l.snapshots, at))
+	var h JobHistory
+	known := r.history(&h, &openRecord{}, at, latest(&l.snapshots, at))
+	return h, known
 }
 
-// history is the job as of an instant, before which the last snapshot was taken at another.
-func (r *record) history(at, seen time.Duration) (h JobHistory, known bool) {
-	open := r.unpack(true)
-	f := folded{spells: []Spell{}}
+// history is the job as of an instant, before which the last snapshot was taken at another. It uses the memory of h's
+// Spells and of scratch.
+func (r *record) history(h *JobHistory, scratch *openRecord, at, seen time.Duration) (known bool) {
+	open := r.unpackInto(scratch, true)
+	spells := h.Spells[:0]
+	if spells == nil {
+		spells = []Spell{}
+	}
+	f := folded{spells: spells}
 	f.replay(open, at)
 	missing := !f.ended && f.last < seen
 	if missing {
 		at = f.last
-		f = folded{spells: []Spell{}}
+		f = folded{spells: spells}
 		f.replay(open, at)
 	}
-	h = JobHistory{ActiveJob: f.ActiveJob, FirstStart: f.first, Ended: f.ended, Missing: missing, On: f.placement,
+	*h = JobHistory{ActiveJob: f.ActiveJob, FirstStart: f.first, Ended: f.ended, Missing: missing, On: f.placement,
 		Spells: f.spells, event: r.submitID}
 	if h.Ended || missing {
 		h.Running, h.End = false, f.accountedTo
 	}
-	return h, f.known
+	return f.known
 }
 
 // Place returns the place of the job in the order of submissions.
 func (h *JobHistory) Place() Place { return Place{h.Submit, h.event, h.ID} }
+
+// Node is a node as its events report it.
+type Node struct {
+	Name string
+	GPUs int // 0 where neither its events nor the registered cluster say
+	// Up says that it takes jobs, and Draining that it takes no more.
+	Up, Draining bool
+}
+
+// Nodes returns the nodes that have events until an instant, in order of name.
+func (l *Ledger) Nodes(at time.Duration) (out []Node) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name := range l.nodes {
+		if e := l.nodeAt(name, at); e != nil {
+			n := Node{Name: name, GPUs: e.gpus, Up: e.kind == NodeUp, Draining: e.kind == NodeDrained}
+			if g := l.groupOf(name, e); n.GPUs == 0 && g >= 0 && g < len(l.cluster.Groups) {
+				n.GPUs = l.cluster.Groups[g].GPUsPerNode
+			}
+			out = append(out, n)
+		}
+	}
+	slices.SortFunc(out, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}

@@ -48,12 +48,18 @@ func (r *record) counts(e *jobEvent) bool {
 
 // unpack returns a job's events. Events of a packed job are a copy, for the caller.
 func (r *record) unpack(placements bool) *openRecord {
+	return r.unpackInto(&openRecord{}, placements)
+}
+
+// unpackInto is unpack with memory to use for the copy.
+func (r *record) unpackInto(out *openRecord, placements bool) *openRecord {
 	if r.open != nil {
 		return r.open
 	}
 	u := unpacker{s: r.packed, placements: placements}
-	out := &openRecord{}
-	out.sorted = make([]jobEvent, u.num())
+	n := int(u.num())
+	out.sorted, out.late, out.submission = slices.Grow(out.sorted[:0], n)[:n], nil, jobEvent{}
+	clear(out.sorted)
 	var last time.Duration
 	for i := range out.sorted {
 		e := &out.sorted[i]

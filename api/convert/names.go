@@ -188,6 +188,20 @@ func ParseJob(field, name string) (scheduler, id string, err error) {
 	return scheduler, id, err
 }
 
+const loadSuffix = "/load"
+
+// LoadName returns schedulers/{scheduler}/load.
+func LoadName(scheduler string) string { return SchedulerName(scheduler) + loadSuffix }
+
+// ParseLoad reads schedulers/{scheduler}/load.
+func ParseLoad(field, name string) (scheduler string, err error) {
+	parent, found := strings.CutSuffix(name, loadSuffix)
+	if !found {
+		return "", Invalid(field, "%q is not of the form schedulers/{scheduler}/load", name)
+	}
+	return ParseScheduler(field, parent)
+}
+
 // EscapeID makes any text a segment of a name that URLs have as it is: each byte that is not a letter, a digit or one
 // of -._ becomes ~XX, and so do dots where there is nothing else.
 func EscapeID(id string) string {

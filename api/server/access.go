@@ -139,8 +139,13 @@ var methodRules = map[string]rule{
 	pb.WorkloadService_DeleteWorkload_FullMethodName:   {roles: operatorRoles},
 	pb.WorkloadService_DownloadWorkload_FullMethodName: {roles: readerRoles, own: "name"},
 
-	pb.JobService_GetJob_FullMethodName:   {roles: readerRoles, own: "name"},
-	pb.JobService_ListJobs_FullMethodName: {roles: readerRoles, own: "parent"},
+	pb.JobService_ExplainJob_FullMethodName:   {question: true, roles: readerRoles, own: "name"},
+	pb.JobService_ForecastLoad_FullMethodName: {question: true, roles: readerRoles, own: "name"},
+	pb.JobService_GetJob_FullMethodName:       {roles: readerRoles, own: "name"},
+	pb.JobService_GetLoad_FullMethodName:      {roles: readerRoles, own: "name"},
+	pb.JobService_GetTimeline_FullMethodName:  {question: true, roles: readerRoles, own: "name"},
+	pb.JobService_ListJobs_FullMethodName:     {roles: readerRoles, own: "parent"},
+	pb.JobService_ListTenants_FullMethodName:  {question: true, roles: readerRoles, own: "parent"},
 
 	pb.FindingService_ListFindings_FullMethodName:       {roles: readerRoles, own: "parent"},
 	pb.FindingService_GetFinding_FullMethodName:         {roles: readerRoles, own: "name"},

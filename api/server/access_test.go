@@ -255,8 +255,13 @@ method                                                    none viewer operator a
 /autosched.v1.WorkloadService/DeleteWorkload               -    -      *        *     -   -
 /autosched.v1.WorkloadService/DownloadWorkload             -    *      *        *     *   -
 /autosched.v1.FindingService/ListFindings                  -    *      *        *     *   -
-/autosched.v1.JobService/GetJob                  -    *      *        *     *   -
-/autosched.v1.JobService/ListJobs                  -    *      *        *     *   -
+/autosched.v1.JobService/GetJob                            -    *      *        *     *   -
+/autosched.v1.JobService/ExplainJob                        -    *      *        *     *   -
+/autosched.v1.JobService/ForecastLoad                      -    *      *        *     *   -
+/autosched.v1.JobService/GetLoad                           -    *      *        *     *   -
+/autosched.v1.JobService/GetTimeline                       -    *      *        *     *   -
+/autosched.v1.JobService/ListTenants                       -    *      *        *     *   -
+/autosched.v1.JobService/ListJobs                          -    *      *        *     *   -
 /autosched.v1.FindingService/GetFinding                    -    *      *        *     *   -
 /autosched.v1.FindingService/AcknowledgeFinding            -    -      *        *     -   -
 /autosched.v1.FindingService/SnoozeFinding                 -    -      *        *     -   -

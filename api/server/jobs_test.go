@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,9 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers"
 )
 
 // jobEvent is an event of a job, minutes after a beginning.
@@ -40,9 +44,22 @@ var hostile = []string{"ns/name", "..", "a b", "%41", "~41", "<script>", `"quote
 
 // jobsFixture has a job in every state, and one of each hostile id.
 func jobsFixture(t *testing.T) (*fixture, pb.JobServiceClient) {
-	f := serve(t, nil)
-	f.create("prod", pb.SchedulerSpec_RECOMMEND)
-	f.create("other", pb.SchedulerSpec_RECOMMEND)
+	tiresias, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep := func(_ context.Context, in round.Input) (round.Decision, error) {
+		return round.Decision{Config: in.Incumbent, Reason: "as it is"}, nil
+	}
+	f := serveWith(t, t.TempDir(), controller.Options{Decide: keep}, Options{Builtins: []controller.Builtin{
+		{Name: "tiresias", Params: tiresias.Space.Params(), Rules: tiresias.Space.Rules()}}})
+	for _, id := range []string{"prod", "other"} {
+		r := request(id, pb.SchedulerSpec_RECOMMEND)
+		r.Scheduler.Spec.SchedulerType = "tiresias"
+		if _, err := f.tuning.CreateScheduler(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
 	events := []*pb.Event{
 		jobEvent(pb.Event_SUBMITTED, "ended", 0, by("a", "u", 8)),
 		jobEvent(pb.Event_STARTED, "ended", 10, on("n1", 4), on("n2", 4)),
@@ -233,6 +250,158 @@ func TestListJobs(t *testing.T) {
 	refuses(t, codes.InvalidArgument, "page_token", func() error {
 		_, err := c.ListJobs(t.Context(), &pb.ListJobsRequest{Parent: "schedulers/other", PageSize: 1,
 			PageToken: first.GetNextPageToken()})
+		return err
+	})
+}
+
+// TestTimeline: cells are what jobs held and waited for, bounded by the request; marks are what took effect.
+func TestTimeline(t *testing.T) {
+	_, c := jobsFixture(t)
+	at := func(minute int) *timestamppb.Timestamp {
+		return submitted("", time.Duration(minute)*time.Minute).GetSchedulerTime()
+	}
+	get := func(edit func(*pb.GetTimelineRequest)) (*pb.Timeline, error) {
+		req := &pb.GetTimelineRequest{Name: "schedulers/prod", StartTime: at(0), EndTime: at(60), BucketCount: 6}
+		edit(req)
+		return c.GetTimeline(t.Context(), req)
+	}
+	got, err := get(func(*pb.GetTimelineRequest) {})
+	if err != nil || len(got.GetRows()) != 2 || got.GetJobCount() != 3 || got.GetPlacedShare() != 1 {
+		t.Fatal(got, err)
+	}
+	b, a := got.GetRows()[1], got.GetRows()[0]
+	if a.GetFirst() != "a" || !slices.Equal(a.GetBusyGpus(), []float64{.8, 10, 2, 10, 10, 2}) ||
+		!slices.Equal(a.GetRunningJobs(), []int32{1, 2, 1, 2, 2, 1}) || a.GetWaitingGpus()[0] != 8.2 ||
+		!slices.Equal(a.GetWaitingJobs(), []int32{2, 0, 1, 0, 0, 0}) {
+		t.Error(a)
+	}
+	if b.GetFirst() != "b" || b.GetWaitingGpus()[5] != 40 || b.GetBusyGpus()[5] != 0 {
+		t.Error(b)
+	}
+	if got, err = get(func(r *pb.GetTimelineRequest) { r.Rows, r.BucketCount = pb.GetTimelineRequest_NODES, 2 }); err != nil ||
+		len(got.GetRows()) != 3 || got.GetRows()[2].GetFirst() != "n3" || got.GetRows()[2].GetBusyGpus()[1] != 16./3 &&
+		got.GetRows()[2].GetBusyGpus()[1] != 5.333 {
+		t.Error(got, err)
+	}
+	if got, err = get(func(r *pb.GetTimelineRequest) {
+		r.Rows, r.FirstNodeId, r.LastNodeId, r.RowCount = pb.GetTimelineRequest_NODES, "n1", "n2", 1
+	}); err != nil || len(got.GetRows()) != 1 || got.GetRows()[0].GetLast() != "n2" {
+		t.Error(got, err)
+	}
+	for field, edit := range map[string]func(*pb.GetTimelineRequest){
+		"bucket_count": func(r *pb.GetTimelineRequest) { r.BucketCount = 1001 },
+		"row_count":    func(r *pb.GetTimelineRequest) { r.RowCount, r.BucketCount = 500, 1000 },
+		"rows":         func(r *pb.GetTimelineRequest) { r.Rows = 9 },
+		"end_time":     func(r *pb.GetTimelineRequest) { r.EndTime = r.StartTime },
+		"name":         func(r *pb.GetTimelineRequest) { r.Name = "prod" },
+	} {
+		refuses(t, codes.InvalidArgument, field, func() error { _, err := get(edit); return err })
+	}
+	refuses(t, codes.FailedPrecondition, "", func() error { // no events
+		_, err := get(func(r *pb.GetTimelineRequest) { r.Name = "schedulers/other" })
+		return err
+	})
+}
+
+// TestLoad: the load is that of the latest events, and the freshness that of the records.
+func TestLoad(t *testing.T) {
+	f, c := jobsFixture(t)
+	got, err := c.GetLoad(t.Context(), &pb.GetLoadRequest{Name: "schedulers/prod/load"})
+	if err != nil || got.GetTotalGpus() != 80 || got.GetBusyGpus() != 2 || got.GetRunningJobs() != 1 ||
+		got.GetWaitingGpus() != 80+int32(len(hostile)) || got.GetReceiveTime() == nil || got.GetClockSkew() == nil ||
+		got.GetSampleTime() != nil || got.GetNodeCount() != 10 {
+		t.Error(got, err)
+	}
+	sample := gpuSample("n1", 0)
+	if _, err := pb.NewTelemetryServiceClient(f.conn).IngestTelemetry(t.Context(), &pb.IngestTelemetryRequest{
+		Parent: "schedulers/prod", Samples: []*pb.GpuSample{sample}}); err != nil {
+		t.Fatal(err)
+	}
+	got, err = c.GetLoad(t.Context(), &pb.GetLoadRequest{Name: "schedulers/prod/load"})
+	if err != nil || !got.GetSampleTime().AsTime().Equal(sample.GetSampleTime().AsTime()) {
+		t.Error(got, err)
+	}
+	got, err = c.GetLoad(t.Context(), &pb.GetLoadRequest{Name: "schedulers/other/load"})
+	if err != nil || got.GetSchedulerTime() != nil || got.GetReceiveTime() != nil || got.GetTotalGpus() != 80 {
+		t.Error(got, err)
+	}
+	refuses(t, codes.InvalidArgument, "name", func() error {
+		_, err := c.GetLoad(t.Context(), &pb.GetLoadRequest{Name: "schedulers/prod"})
+		return err
+	})
+}
+
+// TestTenants: what each tenant got in a time, by pages, filters and orders.
+func TestTenants(t *testing.T) {
+	_, c := jobsFixture(t)
+	var all []*pb.Tenant
+	req := &pb.ListTenantsRequest{Parent: "schedulers/prod", PageSize: 4}
+	for {
+		got, err := c.ListTenants(t.Context(), req)
+		if err != nil || len(got.GetTenants()) > 4 {
+			t.Fatal(got, err)
+		}
+		all = append(all, got.GetTenants()...)
+		if req.PageToken = got.GetNextPageToken(); req.PageToken == "" {
+			break
+		}
+	}
+	a := all[0]
+	if len(all) != 2+len(hostile) || a.GetTenant() != "a" || a.GetJobCount() != 2 || a.GetStartedCount() != 2 ||
+		a.GetEndedCount() != 1 || a.GetPreemptionCount() != 1 || a.GetShare() != 1 ||
+		a.GetMeanWaitDuration().AsDuration() != 330*time.Second || a.GetP95WaitDuration().AsDuration() != 10*time.Minute {
+		t.Error(a, len(all))
+	}
+	got, err := c.ListTenants(t.Context(), &pb.ListTenantsRequest{Parent: "schedulers/prod",
+		Filter: "waiting_gpu_hours > 0.1", OrderBy: "waiting_gpu_hours desc"})
+	if err != nil || len(got.GetTenants()) != 2 || got.GetTenants()[0].GetTenant() != "b" {
+		t.Error(got, err)
+	}
+	if got, err = c.ListTenants(t.Context(), &pb.ListTenantsRequest{Parent: "schedulers/other"}); err != nil ||
+		len(got.GetTenants()) != 0 {
+		t.Error(got, err)
+	}
+}
+
+// TestExplainJob: a job waited for the reasons that events show; what is not simulated says so.
+func TestExplainJob(t *testing.T) {
+	_, c := jobsFixture(t)
+	explain := func(job string) *pb.ExplainJobResponse {
+		t.Helper()
+		got, err := c.ExplainJob(t.Context(), &pb.ExplainJobRequest{Name: convert.JobName("prod", job)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := explain("waits"); got.GetWaits()[0].GetCause() != pb.ExplainJobResponse_BUSY ||
+		got.GetWaits()[0].GetShare() != 1 || got.GetInstantCount() == 0 || got.GetFutures() == 0 ||
+		got.GetStart() == nil || got.GetEnd() == nil {
+		t.Error(got)
+	}
+	if got := explain("runs"); got.GetStart() != nil || got.GetEnd().GetFutures() == 0 ||
+		got.GetEnd().GetLowTime().AsTime().Before(got.GetSchedulerTime().AsTime()) ||
+		got.GetEnd().GetHighTime().AsTime().After(got.GetHorizonTime().AsTime()) {
+		t.Error(got)
+	}
+	load, err := c.ForecastLoad(t.Context(), &pb.ForecastLoadRequest{Name: "schedulers/prod/load"})
+	if err != nil || len(load.GetPoints()) != 25 || load.GetFutures() == 0 {
+		t.Fatal(load, err)
+	}
+	if first := load.GetPoints()[0]; first.GetBusyGpus().GetLow() > first.GetBusyGpus().GetMiddle() ||
+		first.GetBusyGpus().GetMiddle() > first.GetBusyGpus().GetHigh() || first.GetWaitingJobs().GetHigh() == 0 {
+		t.Error(first)
+	}
+	load, err = c.ForecastLoad(t.Context(), &pb.ForecastLoadRequest{Name: "schedulers/other/load"})
+	if err != nil || len(load.GetPoints()) != 0 || load.GetNoFuturesReason() == "" {
+		t.Error(load, err)
+	}
+	if got := explain("ended"); got.GetWaits()[0].GetCause() != pb.ExplainJobResponse_UNKNOWN ||
+		got.GetPassedCount() != 1 || got.GetStart() != nil || got.GetUsage() != nil {
+		t.Error(got)
+	}
+	refuses(t, codes.NotFound, "", func() error {
+		_, err := c.ExplainJob(t.Context(), &pb.ExplainJobRequest{Name: "schedulers/prod/jobs/none"})
 		return err
 	})
 }

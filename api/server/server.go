@@ -254,7 +254,14 @@ func (s *Server) addServices(o *Options) {
 	s.operation.Register(s.grpc)
 	s.explain = explain.New(explain.Config{Controller: o.Service, Workloads: workloads, Pages: s.pages})
 	s.explain.Register(s.grpc)
-	job.New(job.Config{Controller: o.Service, Pages: s.pages}).Register(s.grpc)
+	jobs := job.Config{Controller: o.Service, Pages: s.pages}
+	if o.Samples != nil {
+		jobs.Samples = o.Samples
+	}
+	if o.Findings != nil {
+		jobs.Findings = o.Findings
+	}
+	job.New(jobs).Register(s.grpc)
 	s.admin = admin.New(admin.Config{Controller: o.Service, Store: o.Store, Access: o.Access, Log: o.Log,
 		Samples: o.Samples,
 		Pages:   s.pages,

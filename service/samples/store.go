@@ -70,6 +70,7 @@ type Store struct {
 	// mu is held while nothing waits, reads or writes.
 	mu         sync.Mutex
 	schedulers map[string]*log
+	latest     map[string]time.Duration // time of the latest sample since the start
 	closed     bool
 	wg         sync.WaitGroup
 
@@ -213,7 +214,30 @@ func (s *Store) Append(ctx context.Context, scheduler string, all []telemetry.GP
 	for hour, part := range byHour {
 		frames[fileName{logName, hour}] = appendFrames(nil, part)
 	}
-	return s.append(ctx, scheduler, &batch{frames: frames})
+	if err := s.append(ctx, scheduler, &batch{frames: frames}); err != nil || len(all) == 0 {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.latest == nil {
+		s.latest = map[string]time.Duration{}
+	}
+	for i := range all {
+		s.latest[scheduler] = max(s.latest[scheduler], all[i].Time)
+	}
+	return nil
+}
+
+// Latest is the time of the latest sample, since the Unix epoch; 0 if there is none. After a restart it is the end of
+// its hour until the next sample.
+func (s *Store) Latest(scheduler string) (time.Duration, error) {
+	s.mu.Lock()
+	at := s.latest[scheduler]
+	s.mu.Unlock()
+	if at > 0 {
+		return at, nil
+	}
+	return s.Newest(scheduler)
 }
 
 // append writes a batch: once it returns nil it is on disk.

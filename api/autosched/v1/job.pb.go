@@ -83,6 +83,128 @@ func (Job_State) EnumDescriptor() ([]byte, []int) {
 	return file_autosched_v1_job_proto_rawDescGZIP(), []int{0, 0}
 }
 
+// Why the job waited, by the first of these reasons that held. OBSERVED: from events, at instants spread evenly over
+// its waiting.
+type ExplainJobResponse_Cause int32
+
+const (
+	ExplainJobResponse_CAUSE_UNSPECIFIED ExplainJobResponse_Cause = 0
+	// It may not start before an instant.
+	ExplainJobResponse_HELD ExplainJobResponse_Cause = 1
+	// The quota of its tenant had no room for it.
+	ExplainJobResponse_QUOTA ExplainJobResponse_Cause = 2
+	// Fewer GPUs were free than it asks for.
+	ExplainJobResponse_BUSY ExplainJobResponse_Cause = 3
+	// Enough GPUs were free, but not on the fewest nodes that can hold it.
+	ExplainJobResponse_FRAGMENTED ExplainJobResponse_Cause = 4
+	// There was room, and jobs submitted before it, or of a higher priority, waited.
+	ExplainJobResponse_BEHIND_OTHERS ExplainJobResponse_Cause = 5
+	// There was room, and no such job waited. The scheduler's reason is not reported: a reservation, its next cycle, a
+	// limit that is not registered.
+	ExplainJobResponse_UNKNOWN ExplainJobResponse_Cause = 6
+)
+
+// Enum value maps for ExplainJobResponse_Cause.
+var (
+	ExplainJobResponse_Cause_name = map[int32]string{
+		0: "CAUSE_UNSPECIFIED",
+		1: "HELD",
+		2: "QUOTA",
+		3: "BUSY",
+		4: "FRAGMENTED",
+		5: "BEHIND_OTHERS",
+		6: "UNKNOWN",
+	}
+	ExplainJobResponse_Cause_value = map[string]int32{
+		"CAUSE_UNSPECIFIED": 0,
+		"HELD":              1,
+		"QUOTA":             2,
+		"BUSY":              3,
+		"FRAGMENTED":        4,
+		"BEHIND_OTHERS":     5,
+		"UNKNOWN":           6,
+	}
+)
+
+func (x ExplainJobResponse_Cause) Enum() *ExplainJobResponse_Cause {
+	p := new(ExplainJobResponse_Cause)
+	*p = x
+	return p
+}
+
+func (x ExplainJobResponse_Cause) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ExplainJobResponse_Cause) Descriptor() protoreflect.EnumDescriptor {
+	return file_autosched_v1_job_proto_enumTypes[1].Descriptor()
+}
+
+func (ExplainJobResponse_Cause) Type() protoreflect.EnumType {
+	return &file_autosched_v1_job_proto_enumTypes[1]
+}
+
+func (x ExplainJobResponse_Cause) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ExplainJobResponse_Cause.Descriptor instead.
+func (ExplainJobResponse_Cause) EnumDescriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{5, 0}
+}
+
+// What the rows are.
+type GetTimelineRequest_Rows int32
+
+const (
+	// Tenants.
+	GetTimelineRequest_ROWS_UNSPECIFIED GetTimelineRequest_Rows = 0
+	GetTimelineRequest_TENANTS          GetTimelineRequest_Rows = 1
+	// Nodes, as far as events say where jobs run.
+	GetTimelineRequest_NODES GetTimelineRequest_Rows = 2
+)
+
+// Enum value maps for GetTimelineRequest_Rows.
+var (
+	GetTimelineRequest_Rows_name = map[int32]string{
+		0: "ROWS_UNSPECIFIED",
+		1: "TENANTS",
+		2: "NODES",
+	}
+	GetTimelineRequest_Rows_value = map[string]int32{
+		"ROWS_UNSPECIFIED": 0,
+		"TENANTS":          1,
+		"NODES":            2,
+	}
+)
+
+func (x GetTimelineRequest_Rows) Enum() *GetTimelineRequest_Rows {
+	p := new(GetTimelineRequest_Rows)
+	*p = x
+	return p
+}
+
+func (x GetTimelineRequest_Rows) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GetTimelineRequest_Rows) Descriptor() protoreflect.EnumDescriptor {
+	return file_autosched_v1_job_proto_enumTypes[2].Descriptor()
+}
+
+func (GetTimelineRequest_Rows) Type() protoreflect.EnumType {
+	return &file_autosched_v1_job_proto_enumTypes[2]
+}
+
+func (x GetTimelineRequest_Rows) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GetTimelineRequest_Rows.Descriptor instead.
+func (GetTimelineRequest_Rows) EnumDescriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{6, 0}
+}
+
 // Job is a job as its events report it.
 type Job struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -514,6 +636,1024 @@ func (x *GetJobRequest) GetName() string {
 	return ""
 }
 
+type ExplainJobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/jobs/{job}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainJobRequest) Reset() {
+	*x = ExplainJobRequest{}
+	mi := &file_autosched_v1_job_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainJobRequest) ProtoMessage() {}
+
+func (x *ExplainJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainJobRequest.ProtoReflect.Descriptor instead.
+func (*ExplainJobRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ExplainJobRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type ExplainJobResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The job, as GetJob returns it.
+	Job *Job `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// Why it waited, the reason that held longest first; none if it did not wait.
+	Waits []*ExplainJobResponse_Wait `protobuf:"bytes,2,rep,name=waits,proto3" json:"waits,omitempty"`
+	// The number of instants that were looked at.
+	InstantCount int32 `protobuf:"varint,3,opt,name=instant_count,json=instantCount,proto3" json:"instant_count,omitempty"`
+	// The jobs that were submitted after it and started while it waited.
+	PassedCount int32 `protobuf:"varint,4,opt,name=passed_count,json=passedCount,proto3" json:"passed_count,omitempty"`
+	// When a waiting job starts, and when an active one ends. SIMULATED: under the configuration in force, in futures of
+	// scheduler_time until horizon_time; unset, with a reason, where there are none.
+	Start         *ExplainJobResponse_Instants `protobuf:"bytes,5,opt,name=start,proto3" json:"start,omitempty"`
+	End           *ExplainJobResponse_Instants `protobuf:"bytes,6,opt,name=end,proto3" json:"end,omitempty"`
+	SchedulerTime *timestamppb.Timestamp       `protobuf:"bytes,7,opt,name=scheduler_time,json=schedulerTime,proto3" json:"scheduler_time,omitempty"`
+	HorizonTime   *timestamppb.Timestamp       `protobuf:"bytes,8,opt,name=horizon_time,json=horizonTime,proto3" json:"horizon_time,omitempty"`
+	// The number of futures, and the revision in force, 0 for the registered defaults.
+	Futures         int32  `protobuf:"varint,9,opt,name=futures,proto3" json:"futures,omitempty"`
+	Revision        int64  `protobuf:"varint,10,opt,name=revision,proto3" json:"revision,omitempty"`
+	NoFuturesReason string `protobuf:"bytes,11,opt,name=no_futures_reason,json=noFuturesReason,proto3" json:"no_futures_reason,omitempty"`
+	// What it uses. OBSERVED; unset without samples that name it.
+	Usage         *ExplainJobResponse_Usage `protobuf:"bytes,12,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainJobResponse) Reset() {
+	*x = ExplainJobResponse{}
+	mi := &file_autosched_v1_job_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainJobResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainJobResponse) ProtoMessage() {}
+
+func (x *ExplainJobResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainJobResponse.ProtoReflect.Descriptor instead.
+func (*ExplainJobResponse) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ExplainJobResponse) GetJob() *Job {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse) GetWaits() []*ExplainJobResponse_Wait {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse) GetInstantCount() int32 {
+	if x != nil {
+		return x.InstantCount
+	}
+	return 0
+}
+
+func (x *ExplainJobResponse) GetPassedCount() int32 {
+	if x != nil {
+		return x.PassedCount
+	}
+	return 0
+}
+
+func (x *ExplainJobResponse) GetStart() *ExplainJobResponse_Instants {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse) GetEnd() *ExplainJobResponse_Instants {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse) GetSchedulerTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SchedulerTime
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse) GetHorizonTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HorizonTime
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse) GetFutures() int32 {
+	if x != nil {
+		return x.Futures
+	}
+	return 0
+}
+
+func (x *ExplainJobResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ExplainJobResponse) GetNoFuturesReason() string {
+	if x != nil {
+		return x.NoFuturesReason
+	}
+	return ""
+}
+
+func (x *ExplainJobResponse) GetUsage() *ExplainJobResponse_Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+type GetTimelineRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The time shown; unset: the day before the latest event, and that event.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	EndTime   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// What the rows are.
+	Rows GetTimelineRequest_Rows `protobuf:"varint,4,opt,name=rows,proto3,enum=autosched.v1.GetTimelineRequest_Rows" json:"rows,omitempty"`
+	// The equal parts of the time, and the most rows: 100 and 50 if 0, and at most 1000 and 500, 100000 cells together.
+	BucketCount int32 `protobuf:"varint,5,opt,name=bucket_count,json=bucketCount,proto3" json:"bucket_count,omitempty"`
+	RowCount    int32 `protobuf:"varint,6,opt,name=row_count,json=rowCount,proto3" json:"row_count,omitempty"`
+	// Only nodes from the first to the last of these by name; all where empty.
+	FirstNodeId   string `protobuf:"bytes,7,opt,name=first_node_id,json=firstNodeId,proto3" json:"first_node_id,omitempty"`
+	LastNodeId    string `protobuf:"bytes,8,opt,name=last_node_id,json=lastNodeId,proto3" json:"last_node_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTimelineRequest) Reset() {
+	*x = GetTimelineRequest{}
+	mi := &file_autosched_v1_job_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTimelineRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTimelineRequest) ProtoMessage() {}
+
+func (x *GetTimelineRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTimelineRequest.ProtoReflect.Descriptor instead.
+func (*GetTimelineRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *GetTimelineRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GetTimelineRequest) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *GetTimelineRequest) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+func (x *GetTimelineRequest) GetRows() GetTimelineRequest_Rows {
+	if x != nil {
+		return x.Rows
+	}
+	return GetTimelineRequest_ROWS_UNSPECIFIED
+}
+
+func (x *GetTimelineRequest) GetBucketCount() int32 {
+	if x != nil {
+		return x.BucketCount
+	}
+	return 0
+}
+
+func (x *GetTimelineRequest) GetRowCount() int32 {
+	if x != nil {
+		return x.RowCount
+	}
+	return 0
+}
+
+func (x *GetTimelineRequest) GetFirstNodeId() string {
+	if x != nil {
+		return x.FirstNodeId
+	}
+	return ""
+}
+
+func (x *GetTimelineRequest) GetLastNodeId() string {
+	if x != nil {
+		return x.LastNodeId
+	}
+	return ""
+}
+
+// Timeline is what jobs held and waited for, by tenants or nodes and by parts of a time.
+type Timeline struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The time shown, of which events are known until known_time.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	EndTime   *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	KnownTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=known_time,json=knownTime,proto3" json:"known_time,omitempty"`
+	// The length of a bucket.
+	BucketDuration *durationpb.Duration `protobuf:"bytes,4,opt,name=bucket_duration,json=bucketDuration,proto3" json:"bucket_duration,omitempty"`
+	// Tenants by the GPU-time that they held or asked for, the most first; nodes by name.
+	Rows []*Timeline_Row `protobuf:"bytes,5,rep,name=rows,proto3" json:"rows,omitempty"`
+	// The jobs that were there.
+	JobCount int64 `protobuf:"varint,6,opt,name=job_count,json=jobCount,proto3" json:"job_count,omitempty"`
+	// The share of their GPU-time of which events say the nodes.
+	PlacedShare float64 `protobuf:"fixed64,7,opt,name=placed_share,json=placedShare,proto3" json:"placed_share,omitempty"`
+	// Revisions that took effect, and findings that were open, the latest 200 of each.
+	Configurations []*Timeline_Mark `protobuf:"bytes,8,rep,name=configurations,proto3" json:"configurations,omitempty"`
+	Findings       []*Timeline_Mark `protobuf:"bytes,9,rep,name=findings,proto3" json:"findings,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Timeline) Reset() {
+	*x = Timeline{}
+	mi := &file_autosched_v1_job_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Timeline) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Timeline) ProtoMessage() {}
+
+func (x *Timeline) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Timeline.ProtoReflect.Descriptor instead.
+func (*Timeline) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Timeline) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *Timeline) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+func (x *Timeline) GetKnownTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.KnownTime
+	}
+	return nil
+}
+
+func (x *Timeline) GetBucketDuration() *durationpb.Duration {
+	if x != nil {
+		return x.BucketDuration
+	}
+	return nil
+}
+
+func (x *Timeline) GetRows() []*Timeline_Row {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *Timeline) GetJobCount() int64 {
+	if x != nil {
+		return x.JobCount
+	}
+	return 0
+}
+
+func (x *Timeline) GetPlacedShare() float64 {
+	if x != nil {
+		return x.PlacedShare
+	}
+	return 0
+}
+
+func (x *Timeline) GetConfigurations() []*Timeline_Mark {
+	if x != nil {
+		return x.Configurations
+	}
+	return nil
+}
+
+func (x *Timeline) GetFindings() []*Timeline_Mark {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+type GetLoadRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/load
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetLoadRequest) Reset() {
+	*x = GetLoadRequest{}
+	mi := &file_autosched_v1_job_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetLoadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetLoadRequest) ProtoMessage() {}
+
+func (x *GetLoadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetLoadRequest.ProtoReflect.Descriptor instead.
+func (*GetLoadRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GetLoadRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// Load is a cluster's load at present, and how fresh the records of it are. OBSERVED.
+type Load struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// schedulers/{scheduler}/load
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The event time.
+	SchedulerTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=scheduler_time,json=schedulerTime,proto3" json:"scheduler_time,omitempty"`
+	// GPUs of nodes that take jobs, GPUs that jobs hold, and that waiting jobs ask for.
+	TotalGpus   int32 `protobuf:"varint,3,opt,name=total_gpus,json=totalGpus,proto3" json:"total_gpus,omitempty"`
+	BusyGpus    int32 `protobuf:"varint,4,opt,name=busy_gpus,json=busyGpus,proto3" json:"busy_gpus,omitempty"`
+	WaitingGpus int32 `protobuf:"varint,5,opt,name=waiting_gpus,json=waitingGpus,proto3" json:"waiting_gpus,omitempty"`
+	// Jobs that run and that wait.
+	RunningJobs int32 `protobuf:"varint,6,opt,name=running_jobs,json=runningJobs,proto3" json:"running_jobs,omitempty"`
+	WaitingJobs int32 `protobuf:"varint,7,opt,name=waiting_jobs,json=waitingJobs,proto3" json:"waiting_jobs,omitempty"`
+	// How long the job that has waited longest since its submission or preemption has.
+	LongestWaitDuration *durationpb.Duration `protobuf:"bytes,8,opt,name=longest_wait_duration,json=longestWaitDuration,proto3" json:"longest_wait_duration,omitempty"`
+	// Nodes that take jobs, and those that are down or draining, as far as events tell.
+	NodeCount       int32 `protobuf:"varint,9,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
+	ClosedNodeCount int32 `protobuf:"varint,10,opt,name=closed_node_count,json=closedNodeCount,proto3" json:"closed_node_count,omitempty"`
+	// The service's time at which the last events came, since it started, and by how much the latest of these was ahead
+	// of it: the difference of the clocks, or the delay of the adapter, or an emulated time.
+	ReceiveTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=receive_time,json=receiveTime,proto3" json:"receive_time,omitempty"`
+	ClockSkew   *durationpb.Duration   `protobuf:"bytes,12,opt,name=clock_skew,json=clockSkew,proto3" json:"clock_skew,omitempty"`
+	// The latest sample of telemetry; after a restart the end of its hour. Unset without any.
+	SampleTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=sample_time,json=sampleTime,proto3" json:"sample_time,omitempty"`
+	// The service's time of the last acknowledgement of an instance; unset without any.
+	AcknowledgeTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=acknowledge_time,json=acknowledgeTime,proto3" json:"acknowledge_time,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Load) Reset() {
+	*x = Load{}
+	mi := &file_autosched_v1_job_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Load) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Load) ProtoMessage() {}
+
+func (x *Load) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Load.ProtoReflect.Descriptor instead.
+func (*Load) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Load) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Load) GetSchedulerTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SchedulerTime
+	}
+	return nil
+}
+
+func (x *Load) GetTotalGpus() int32 {
+	if x != nil {
+		return x.TotalGpus
+	}
+	return 0
+}
+
+func (x *Load) GetBusyGpus() int32 {
+	if x != nil {
+		return x.BusyGpus
+	}
+	return 0
+}
+
+func (x *Load) GetWaitingGpus() int32 {
+	if x != nil {
+		return x.WaitingGpus
+	}
+	return 0
+}
+
+func (x *Load) GetRunningJobs() int32 {
+	if x != nil {
+		return x.RunningJobs
+	}
+	return 0
+}
+
+func (x *Load) GetWaitingJobs() int32 {
+	if x != nil {
+		return x.WaitingJobs
+	}
+	return 0
+}
+
+func (x *Load) GetLongestWaitDuration() *durationpb.Duration {
+	if x != nil {
+		return x.LongestWaitDuration
+	}
+	return nil
+}
+
+func (x *Load) GetNodeCount() int32 {
+	if x != nil {
+		return x.NodeCount
+	}
+	return 0
+}
+
+func (x *Load) GetClosedNodeCount() int32 {
+	if x != nil {
+		return x.ClosedNodeCount
+	}
+	return 0
+}
+
+func (x *Load) GetReceiveTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReceiveTime
+	}
+	return nil
+}
+
+func (x *Load) GetClockSkew() *durationpb.Duration {
+	if x != nil {
+		return x.ClockSkew
+	}
+	return nil
+}
+
+func (x *Load) GetSampleTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SampleTime
+	}
+	return nil
+}
+
+func (x *Load) GetAcknowledgeTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AcknowledgeTime
+	}
+	return nil
+}
+
+type ForecastLoadRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/load
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForecastLoadRequest) Reset() {
+	*x = ForecastLoadRequest{}
+	mi := &file_autosched_v1_job_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForecastLoadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForecastLoadRequest) ProtoMessage() {}
+
+func (x *ForecastLoadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForecastLoadRequest.ProtoReflect.Descriptor instead.
+func (*ForecastLoadRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ForecastLoadRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ForecastLoadResponse is the load of the next 12 hours under the configuration in force. SIMULATED: the least, the
+// middle and the most of the futures.
+type ForecastLoadResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Every half hour, the first at the event time of the forecast.
+	Points []*ForecastLoadResponse_Point `protobuf:"bytes,1,rep,name=points,proto3" json:"points,omitempty"`
+	// The number of futures, and the revision in force, 0 for the registered defaults.
+	Futures  int32 `protobuf:"varint,2,opt,name=futures,proto3" json:"futures,omitempty"`
+	Revision int64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Why there are no points; empty if there are.
+	NoFuturesReason string `protobuf:"bytes,4,opt,name=no_futures_reason,json=noFuturesReason,proto3" json:"no_futures_reason,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ForecastLoadResponse) Reset() {
+	*x = ForecastLoadResponse{}
+	mi := &file_autosched_v1_job_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForecastLoadResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForecastLoadResponse) ProtoMessage() {}
+
+func (x *ForecastLoadResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForecastLoadResponse.ProtoReflect.Descriptor instead.
+func (*ForecastLoadResponse) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ForecastLoadResponse) GetPoints() []*ForecastLoadResponse_Point {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+func (x *ForecastLoadResponse) GetFutures() int32 {
+	if x != nil {
+		return x.Futures
+	}
+	return 0
+}
+
+func (x *ForecastLoadResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ForecastLoadResponse) GetNoFuturesReason() string {
+	if x != nil {
+		return x.NoFuturesReason
+	}
+	return ""
+}
+
+// Tenant is what a tenant got in a time. OBSERVED.
+type Tenant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tenant; empty for jobs without one.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Its quota of GPUs, 0 for none.
+	QuotaGpus int32 `protobuf:"varint,2,opt,name=quota_gpus,json=quotaGpus,proto3" json:"quota_gpus,omitempty"`
+	// GPU-hours that its jobs held, the share of all that were held, and GPU-hours that they waited for.
+	GpuHours        float64 `protobuf:"fixed64,3,opt,name=gpu_hours,json=gpuHours,proto3" json:"gpu_hours,omitempty"`
+	Share           float64 `protobuf:"fixed64,4,opt,name=share,proto3" json:"share,omitempty"`
+	WaitingGpuHours float64 `protobuf:"fixed64,5,opt,name=waiting_gpu_hours,json=waitingGpuHours,proto3" json:"waiting_gpu_hours,omitempty"`
+	// Jobs that were there, that were submitted, that started for the first time, and that ended.
+	JobCount       int32 `protobuf:"varint,6,opt,name=job_count,json=jobCount,proto3" json:"job_count,omitempty"`
+	SubmittedCount int32 `protobuf:"varint,7,opt,name=submitted_count,json=submittedCount,proto3" json:"submitted_count,omitempty"`
+	StartedCount   int32 `protobuf:"varint,8,opt,name=started_count,json=startedCount,proto3" json:"started_count,omitempty"`
+	EndedCount     int32 `protobuf:"varint,9,opt,name=ended_count,json=endedCount,proto3" json:"ended_count,omitempty"`
+	// How long those that started had waited for it: the mean, and the 95th percentile; unset if none did.
+	MeanWaitDuration *durationpb.Duration `protobuf:"bytes,10,opt,name=mean_wait_duration,json=meanWaitDuration,proto3" json:"mean_wait_duration,omitempty"`
+	P95WaitDuration  *durationpb.Duration `protobuf:"bytes,11,opt,name=p95_wait_duration,json=p95WaitDuration,proto3" json:"p95_wait_duration,omitempty"`
+	// How often its jobs were stopped, over the lives of the jobs that were there.
+	PreemptionCount int32 `protobuf:"varint,12,opt,name=preemption_count,json=preemptionCount,proto3" json:"preemption_count,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Tenant) Reset() {
+	*x = Tenant{}
+	mi := &file_autosched_v1_job_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tenant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tenant) ProtoMessage() {}
+
+func (x *Tenant) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
+func (*Tenant) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Tenant) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Tenant) GetQuotaGpus() int32 {
+	if x != nil {
+		return x.QuotaGpus
+	}
+	return 0
+}
+
+func (x *Tenant) GetGpuHours() float64 {
+	if x != nil {
+		return x.GpuHours
+	}
+	return 0
+}
+
+func (x *Tenant) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *Tenant) GetWaitingGpuHours() float64 {
+	if x != nil {
+		return x.WaitingGpuHours
+	}
+	return 0
+}
+
+func (x *Tenant) GetJobCount() int32 {
+	if x != nil {
+		return x.JobCount
+	}
+	return 0
+}
+
+func (x *Tenant) GetSubmittedCount() int32 {
+	if x != nil {
+		return x.SubmittedCount
+	}
+	return 0
+}
+
+func (x *Tenant) GetStartedCount() int32 {
+	if x != nil {
+		return x.StartedCount
+	}
+	return 0
+}
+
+func (x *Tenant) GetEndedCount() int32 {
+	if x != nil {
+		return x.EndedCount
+	}
+	return 0
+}
+
+func (x *Tenant) GetMeanWaitDuration() *durationpb.Duration {
+	if x != nil {
+		return x.MeanWaitDuration
+	}
+	return nil
+}
+
+func (x *Tenant) GetP95WaitDuration() *durationpb.Duration {
+	if x != nil {
+		return x.P95WaitDuration
+	}
+	return nil
+}
+
+func (x *Tenant) GetPreemptionCount() int32 {
+	if x != nil {
+		return x.PreemptionCount
+	}
+	return 0
+}
+
+type ListTenantsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// The most tenants to return; 50 if 0, and at most 1000.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before.
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only those that meet it, and their order: docs/service.md#filters-and-orders-of-lists. The most GPU-hours first if
+	// empty.
+	Filter  string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
+	OrderBy string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
+	// The time that counts; unset: the week before the latest event, and that event.
+	StartTime     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	EndTime       *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTenantsRequest) Reset() {
+	*x = ListTenantsRequest{}
+	mi := &file_autosched_v1_job_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTenantsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTenantsRequest) ProtoMessage() {}
+
+func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTenantsRequest.ProtoReflect.Descriptor instead.
+func (*ListTenantsRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ListTenantsRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *ListTenantsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListTenantsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListTenantsRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *ListTenantsRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
+func (x *ListTenantsRequest) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *ListTenantsRequest) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+type ListTenantsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tenants of the page.
+	Tenants []*Tenant `protobuf:"bytes,1,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTenantsResponse) Reset() {
+	*x = ListTenantsResponse{}
+	mi := &file_autosched_v1_job_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTenantsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTenantsResponse) ProtoMessage() {}
+
+func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTenantsResponse.ProtoReflect.Descriptor instead.
+func (*ListTenantsResponse) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ListTenantsResponse) GetTenants() []*Tenant {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+func (x *ListTenantsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 // Spell is a time in which a job held the same GPUs.
 type Job_Spell struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -532,7 +1672,7 @@ type Job_Spell struct {
 
 func (x *Job_Spell) Reset() {
 	*x = Job_Spell{}
-	mi := &file_autosched_v1_job_proto_msgTypes[4]
+	mi := &file_autosched_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -544,7 +1684,7 @@ func (x *Job_Spell) String() string {
 func (*Job_Spell) ProtoMessage() {}
 
 func (x *Job_Spell) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[4]
+	mi := &file_autosched_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -591,6 +1731,549 @@ func (x *Job_Spell) GetPlacement() []*NodePlacement {
 func (x *Job_Spell) GetLostDuration() *durationpb.Duration {
 	if x != nil {
 		return x.LostDuration
+	}
+	return nil
+}
+
+// Wait is the time that a job waited for a reason.
+type ExplainJobResponse_Wait struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The reason.
+	Cause ExplainJobResponse_Cause `protobuf:"varint,1,opt,name=cause,proto3,enum=autosched.v1.ExplainJobResponse_Cause" json:"cause,omitempty"`
+	// How long it held, and the share of the job's waiting.
+	Duration      *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
+	Share         float64              `protobuf:"fixed64,3,opt,name=share,proto3" json:"share,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainJobResponse_Wait) Reset() {
+	*x = ExplainJobResponse_Wait{}
+	mi := &file_autosched_v1_job_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainJobResponse_Wait) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainJobResponse_Wait) ProtoMessage() {}
+
+func (x *ExplainJobResponse_Wait) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainJobResponse_Wait.ProtoReflect.Descriptor instead.
+func (*ExplainJobResponse_Wait) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{5, 0}
+}
+
+func (x *ExplainJobResponse_Wait) GetCause() ExplainJobResponse_Cause {
+	if x != nil {
+		return x.Cause
+	}
+	return ExplainJobResponse_CAUSE_UNSPECIFIED
+}
+
+func (x *ExplainJobResponse_Wait) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse_Wait) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+// Instants are those of the simulated futures in which something happens by the horizon.
+type ExplainJobResponse_Instants struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of futures in which it does.
+	Futures int32 `protobuf:"varint,1,opt,name=futures,proto3" json:"futures,omitempty"`
+	// The first, the middle and the last of these instants; unset if there is none.
+	LowTime       *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=low_time,json=lowTime,proto3" json:"low_time,omitempty"`
+	MiddleTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=middle_time,json=middleTime,proto3" json:"middle_time,omitempty"`
+	HighTime      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=high_time,json=highTime,proto3" json:"high_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainJobResponse_Instants) Reset() {
+	*x = ExplainJobResponse_Instants{}
+	mi := &file_autosched_v1_job_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainJobResponse_Instants) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainJobResponse_Instants) ProtoMessage() {}
+
+func (x *ExplainJobResponse_Instants) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainJobResponse_Instants.ProtoReflect.Descriptor instead.
+func (*ExplainJobResponse_Instants) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{5, 1}
+}
+
+func (x *ExplainJobResponse_Instants) GetFutures() int32 {
+	if x != nil {
+		return x.Futures
+	}
+	return 0
+}
+
+func (x *ExplainJobResponse_Instants) GetLowTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LowTime
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse_Instants) GetMiddleTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.MiddleTime
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse_Instants) GetHighTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HighTime
+	}
+	return nil
+}
+
+// Usage is what samples say that the job uses.
+type ExplainJobResponse_Usage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From the first sample to the last, and how many there are: means over five minutes of a GPU.
+	StartTime   *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	EndTime     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	SampleCount int32                  `protobuf:"varint,3,opt,name=sample_count,json=sampleCount,proto3" json:"sample_count,omitempty"`
+	// Means of the samples that have them: the share of its GPUs in use, from 0 to 1, their memory in MiB and their
+	// power in W.
+	Busy       *float64 `protobuf:"fixed64,4,opt,name=busy,proto3,oneof" json:"busy,omitempty"`
+	MemoryMib  *float64 `protobuf:"fixed64,5,opt,name=memory_mib,json=memoryMib,proto3,oneof" json:"memory_mib,omitempty"`
+	PowerWatts *float64 `protobuf:"fixed64,6,opt,name=power_watts,json=powerWatts,proto3,oneof" json:"power_watts,omitempty"`
+	// Older samples of a job that ran longer than seven days are left out.
+	Partial       bool `protobuf:"varint,7,opt,name=partial,proto3" json:"partial,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainJobResponse_Usage) Reset() {
+	*x = ExplainJobResponse_Usage{}
+	mi := &file_autosched_v1_job_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainJobResponse_Usage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainJobResponse_Usage) ProtoMessage() {}
+
+func (x *ExplainJobResponse_Usage) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainJobResponse_Usage.ProtoReflect.Descriptor instead.
+func (*ExplainJobResponse_Usage) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{5, 2}
+}
+
+func (x *ExplainJobResponse_Usage) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse_Usage) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+func (x *ExplainJobResponse_Usage) GetSampleCount() int32 {
+	if x != nil {
+		return x.SampleCount
+	}
+	return 0
+}
+
+func (x *ExplainJobResponse_Usage) GetBusy() float64 {
+	if x != nil && x.Busy != nil {
+		return *x.Busy
+	}
+	return 0
+}
+
+func (x *ExplainJobResponse_Usage) GetMemoryMib() float64 {
+	if x != nil && x.MemoryMib != nil {
+		return *x.MemoryMib
+	}
+	return 0
+}
+
+func (x *ExplainJobResponse_Usage) GetPowerWatts() float64 {
+	if x != nil && x.PowerWatts != nil {
+		return *x.PowerWatts
+	}
+	return 0
+}
+
+func (x *ExplainJobResponse_Usage) GetPartial() bool {
+	if x != nil {
+		return x.Partial
+	}
+	return false
+}
+
+// Row is a tenant or several, or nodes that follow each other by name. Its lists have an element for each bucket.
+type Timeline_Row struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tenant, or the first and the last node. Both are empty of the tenants that share the last row.
+	First string `protobuf:"bytes,1,opt,name=first,proto3" json:"first,omitempty"`
+	Last  string `protobuf:"bytes,2,opt,name=last,proto3" json:"last,omitempty"`
+	// The number of tenants or nodes.
+	MemberCount int32 `protobuf:"varint,3,opt,name=member_count,json=memberCount,proto3" json:"member_count,omitempty"`
+	// The GPUs of the nodes, or the tenant's quota; 0 if it is not known.
+	Gpus int32 `protobuf:"varint,4,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	// Mean GPUs held, and asked for by jobs that wait. GPUs that several jobs share count for each. Nobody waits for a
+	// node.
+	BusyGpus    []float64 `protobuf:"fixed64,5,rep,packed,name=busy_gpus,json=busyGpus,proto3" json:"busy_gpus,omitempty"`
+	WaitingGpus []float64 `protobuf:"fixed64,6,rep,packed,name=waiting_gpus,json=waitingGpus,proto3" json:"waiting_gpus,omitempty"`
+	// Jobs that held GPUs at some time of the bucket, and that waited.
+	RunningJobs   []int32 `protobuf:"varint,7,rep,packed,name=running_jobs,json=runningJobs,proto3" json:"running_jobs,omitempty"`
+	WaitingJobs   []int32 `protobuf:"varint,8,rep,packed,name=waiting_jobs,json=waitingJobs,proto3" json:"waiting_jobs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Timeline_Row) Reset() {
+	*x = Timeline_Row{}
+	mi := &file_autosched_v1_job_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Timeline_Row) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Timeline_Row) ProtoMessage() {}
+
+func (x *Timeline_Row) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Timeline_Row.ProtoReflect.Descriptor instead.
+func (*Timeline_Row) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{7, 0}
+}
+
+func (x *Timeline_Row) GetFirst() string {
+	if x != nil {
+		return x.First
+	}
+	return ""
+}
+
+func (x *Timeline_Row) GetLast() string {
+	if x != nil {
+		return x.Last
+	}
+	return ""
+}
+
+func (x *Timeline_Row) GetMemberCount() int32 {
+	if x != nil {
+		return x.MemberCount
+	}
+	return 0
+}
+
+func (x *Timeline_Row) GetGpus() int32 {
+	if x != nil {
+		return x.Gpus
+	}
+	return 0
+}
+
+func (x *Timeline_Row) GetBusyGpus() []float64 {
+	if x != nil {
+		return x.BusyGpus
+	}
+	return nil
+}
+
+func (x *Timeline_Row) GetWaitingGpus() []float64 {
+	if x != nil {
+		return x.WaitingGpus
+	}
+	return nil
+}
+
+func (x *Timeline_Row) GetRunningJobs() []int32 {
+	if x != nil {
+		return x.RunningJobs
+	}
+	return nil
+}
+
+func (x *Timeline_Row) GetWaitingJobs() []int32 {
+	if x != nil {
+		return x.WaitingJobs
+	}
+	return nil
+}
+
+// Mark is an instant or a time beside the rows.
+type Timeline_Mark struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The revision that took effect, as schedulers/{scheduler}/configurations/{revision}, or the finding.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// When it took effect, or when the waste began, and when that ended; unset if it goes on, or of a revision.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	EndTime   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// What it is, in a few words.
+	Words         string `protobuf:"bytes,4,opt,name=words,proto3" json:"words,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Timeline_Mark) Reset() {
+	*x = Timeline_Mark{}
+	mi := &file_autosched_v1_job_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Timeline_Mark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Timeline_Mark) ProtoMessage() {}
+
+func (x *Timeline_Mark) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Timeline_Mark.ProtoReflect.Descriptor instead.
+func (*Timeline_Mark) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{7, 1}
+}
+
+func (x *Timeline_Mark) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Timeline_Mark) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *Timeline_Mark) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+func (x *Timeline_Mark) GetWords() string {
+	if x != nil {
+		return x.Words
+	}
+	return ""
+}
+
+// Band is the range of a number over the futures.
+type ForecastLoadResponse_Band struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The least, the middle and the most.
+	Low           float64 `protobuf:"fixed64,1,opt,name=low,proto3" json:"low,omitempty"`
+	Middle        float64 `protobuf:"fixed64,2,opt,name=middle,proto3" json:"middle,omitempty"`
+	High          float64 `protobuf:"fixed64,3,opt,name=high,proto3" json:"high,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForecastLoadResponse_Band) Reset() {
+	*x = ForecastLoadResponse_Band{}
+	mi := &file_autosched_v1_job_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForecastLoadResponse_Band) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForecastLoadResponse_Band) ProtoMessage() {}
+
+func (x *ForecastLoadResponse_Band) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForecastLoadResponse_Band.ProtoReflect.Descriptor instead.
+func (*ForecastLoadResponse_Band) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{11, 0}
+}
+
+func (x *ForecastLoadResponse_Band) GetLow() float64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *ForecastLoadResponse_Band) GetMiddle() float64 {
+	if x != nil {
+		return x.Middle
+	}
+	return 0
+}
+
+func (x *ForecastLoadResponse_Band) GetHigh() float64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
+// Point is the load at an instant.
+type ForecastLoadResponse_Point struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The event time.
+	SchedulerTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=scheduler_time,json=schedulerTime,proto3" json:"scheduler_time,omitempty"`
+	// GPUs that jobs hold, GPUs that waiting jobs ask for, and these jobs.
+	BusyGpus      *ForecastLoadResponse_Band `protobuf:"bytes,2,opt,name=busy_gpus,json=busyGpus,proto3" json:"busy_gpus,omitempty"`
+	WaitingGpus   *ForecastLoadResponse_Band `protobuf:"bytes,3,opt,name=waiting_gpus,json=waitingGpus,proto3" json:"waiting_gpus,omitempty"`
+	WaitingJobs   *ForecastLoadResponse_Band `protobuf:"bytes,4,opt,name=waiting_jobs,json=waitingJobs,proto3" json:"waiting_jobs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForecastLoadResponse_Point) Reset() {
+	*x = ForecastLoadResponse_Point{}
+	mi := &file_autosched_v1_job_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForecastLoadResponse_Point) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForecastLoadResponse_Point) ProtoMessage() {}
+
+func (x *ForecastLoadResponse_Point) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForecastLoadResponse_Point.ProtoReflect.Descriptor instead.
+func (*ForecastLoadResponse_Point) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{11, 1}
+}
+
+func (x *ForecastLoadResponse_Point) GetSchedulerTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SchedulerTime
+	}
+	return nil
+}
+
+func (x *ForecastLoadResponse_Point) GetBusyGpus() *ForecastLoadResponse_Band {
+	if x != nil {
+		return x.BusyGpus
+	}
+	return nil
+}
+
+func (x *ForecastLoadResponse_Point) GetWaitingGpus() *ForecastLoadResponse_Band {
+	if x != nil {
+		return x.WaitingGpus
+	}
+	return nil
+}
+
+func (x *ForecastLoadResponse_Point) GetWaitingJobs() *ForecastLoadResponse_Band {
+	if x != nil {
+		return x.WaitingJobs
 	}
 	return nil
 }
@@ -656,11 +2339,176 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	"\x04jobs\x18\x01 \x03(\v2\x11.autosched.v1.JobR\x04jobs\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"(\n" +
 	"\rGetJobRequest\x12\x17\n" +
-	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name2\xe1\x01\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\",\n" +
+	"\x11ExplainJobRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xf9\n" +
+	"\n" +
+	"\x12ExplainJobResponse\x12#\n" +
+	"\x03job\x18\x01 \x01(\v2\x11.autosched.v1.JobR\x03job\x12;\n" +
+	"\x05waits\x18\x02 \x03(\v2%.autosched.v1.ExplainJobResponse.WaitR\x05waits\x12#\n" +
+	"\rinstant_count\x18\x03 \x01(\x05R\finstantCount\x12!\n" +
+	"\fpassed_count\x18\x04 \x01(\x05R\vpassedCount\x12?\n" +
+	"\x05start\x18\x05 \x01(\v2).autosched.v1.ExplainJobResponse.InstantsR\x05start\x12;\n" +
+	"\x03end\x18\x06 \x01(\v2).autosched.v1.ExplainJobResponse.InstantsR\x03end\x12A\n" +
+	"\x0escheduler_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12=\n" +
+	"\fhorizon_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vhorizonTime\x12\x18\n" +
+	"\afutures\x18\t \x01(\x05R\afutures\x12\x1a\n" +
+	"\brevision\x18\n" +
+	" \x01(\x03R\brevision\x12*\n" +
+	"\x11no_futures_reason\x18\v \x01(\tR\x0fnoFuturesReason\x12<\n" +
+	"\x05usage\x18\f \x01(\v2&.autosched.v1.ExplainJobResponse.UsageR\x05usage\x1a\x91\x01\n" +
+	"\x04Wait\x12<\n" +
+	"\x05cause\x18\x01 \x01(\x0e2&.autosched.v1.ExplainJobResponse.CauseR\x05cause\x125\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x14\n" +
+	"\x05share\x18\x03 \x01(\x01R\x05share\x1a\xd1\x01\n" +
+	"\bInstants\x12\x18\n" +
+	"\afutures\x18\x01 \x01(\x05R\afutures\x125\n" +
+	"\blow_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\alowTime\x12;\n" +
+	"\vmiddle_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"middleTime\x127\n" +
+	"\thigh_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bhighTime\x1a\xc1\x02\n" +
+	"\x05Usage\x129\n" +
+	"\n" +
+	"start_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
+	"\bend_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12!\n" +
+	"\fsample_count\x18\x03 \x01(\x05R\vsampleCount\x12\x17\n" +
+	"\x04busy\x18\x04 \x01(\x01H\x00R\x04busy\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"memory_mib\x18\x05 \x01(\x01H\x01R\tmemoryMib\x88\x01\x01\x12$\n" +
+	"\vpower_watts\x18\x06 \x01(\x01H\x02R\n" +
+	"powerWatts\x88\x01\x01\x12\x18\n" +
+	"\apartial\x18\a \x01(\bR\apartialB\a\n" +
+	"\x05_busyB\r\n" +
+	"\v_memory_mibB\x0e\n" +
+	"\f_power_watts\"m\n" +
+	"\x05Cause\x12\x15\n" +
+	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04HELD\x10\x01\x12\t\n" +
+	"\x05QUOTA\x10\x02\x12\b\n" +
+	"\x04BUSY\x10\x03\x12\x0e\n" +
+	"\n" +
+	"FRAGMENTED\x10\x04\x12\x11\n" +
+	"\rBEHIND_OTHERS\x10\x05\x12\v\n" +
+	"\aUNKNOWN\x10\x06\"\xb9\x03\n" +
+	"\x12GetTimelineRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12>\n" +
+	"\n" +
+	"start_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\tstartTime\x12:\n" +
+	"\bend_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\aendTime\x12>\n" +
+	"\x04rows\x18\x04 \x01(\x0e2%.autosched.v1.GetTimelineRequest.RowsB\x03\xe0A\x01R\x04rows\x12&\n" +
+	"\fbucket_count\x18\x05 \x01(\x05B\x03\xe0A\x01R\vbucketCount\x12 \n" +
+	"\trow_count\x18\x06 \x01(\x05B\x03\xe0A\x01R\browCount\x12'\n" +
+	"\rfirst_node_id\x18\a \x01(\tB\x03\xe0A\x01R\vfirstNodeId\x12%\n" +
+	"\flast_node_id\x18\b \x01(\tB\x03\xe0A\x01R\n" +
+	"lastNodeId\"4\n" +
+	"\x04Rows\x12\x14\n" +
+	"\x10ROWS_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\aTENANTS\x10\x01\x12\t\n" +
+	"\x05NODES\x10\x02\"\xfd\x06\n" +
+	"\bTimeline\x129\n" +
+	"\n" +
+	"start_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
+	"\bend_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x129\n" +
+	"\n" +
+	"known_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tknownTime\x12B\n" +
+	"\x0fbucket_duration\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x0ebucketDuration\x12.\n" +
+	"\x04rows\x18\x05 \x03(\v2\x1a.autosched.v1.Timeline.RowR\x04rows\x12\x1b\n" +
+	"\tjob_count\x18\x06 \x01(\x03R\bjobCount\x12!\n" +
+	"\fplaced_share\x18\a \x01(\x01R\vplacedShare\x12C\n" +
+	"\x0econfigurations\x18\b \x03(\v2\x1b.autosched.v1.Timeline.MarkR\x0econfigurations\x127\n" +
+	"\bfindings\x18\t \x03(\v2\x1b.autosched.v1.Timeline.MarkR\bfindings\x1a\xec\x01\n" +
+	"\x03Row\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\tR\x05first\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\tR\x04last\x12!\n" +
+	"\fmember_count\x18\x03 \x01(\x05R\vmemberCount\x12\x12\n" +
+	"\x04gpus\x18\x04 \x01(\x05R\x04gpus\x12\x1b\n" +
+	"\tbusy_gpus\x18\x05 \x03(\x01R\bbusyGpus\x12!\n" +
+	"\fwaiting_gpus\x18\x06 \x03(\x01R\vwaitingGpus\x12!\n" +
+	"\frunning_jobs\x18\a \x03(\x05R\vrunningJobs\x12!\n" +
+	"\fwaiting_jobs\x18\b \x03(\x05R\vwaitingJobs\x1a\xa2\x01\n" +
+	"\x04Mark\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x129\n" +
+	"\n" +
+	"start_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
+	"\bend_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12\x14\n" +
+	"\x05words\x18\x04 \x01(\tR\x05words\")\n" +
+	"\x0eGetLoadRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xdf\x05\n" +
+	"\x04Load\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12F\n" +
+	"\x0escheduler_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\rschedulerTime\x12\"\n" +
+	"\n" +
+	"total_gpus\x18\x03 \x01(\x05B\x03\xe0A\x03R\ttotalGpus\x12 \n" +
+	"\tbusy_gpus\x18\x04 \x01(\x05B\x03\xe0A\x03R\bbusyGpus\x12&\n" +
+	"\fwaiting_gpus\x18\x05 \x01(\x05B\x03\xe0A\x03R\vwaitingGpus\x12&\n" +
+	"\frunning_jobs\x18\x06 \x01(\x05B\x03\xe0A\x03R\vrunningJobs\x12&\n" +
+	"\fwaiting_jobs\x18\a \x01(\x05B\x03\xe0A\x03R\vwaitingJobs\x12R\n" +
+	"\x15longest_wait_duration\x18\b \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x03R\x13longestWaitDuration\x12\"\n" +
+	"\n" +
+	"node_count\x18\t \x01(\x05B\x03\xe0A\x03R\tnodeCount\x12/\n" +
+	"\x11closed_node_count\x18\n" +
+	" \x01(\x05B\x03\xe0A\x03R\x0fclosedNodeCount\x12B\n" +
+	"\freceive_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\vreceiveTime\x12=\n" +
+	"\n" +
+	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x03R\tclockSkew\x12@\n" +
+	"\vsample_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"sampleTime\x12J\n" +
+	"\x10acknowledge_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\x0facknowledgeTime\".\n" +
+	"\x13ForecastLoadRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xab\x04\n" +
+	"\x14ForecastLoadResponse\x12@\n" +
+	"\x06points\x18\x01 \x03(\v2(.autosched.v1.ForecastLoadResponse.PointR\x06points\x12\x18\n" +
+	"\afutures\x18\x02 \x01(\x05R\afutures\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision\x12*\n" +
+	"\x11no_futures_reason\x18\x04 \x01(\tR\x0fnoFuturesReason\x1aD\n" +
+	"\x04Band\x12\x10\n" +
+	"\x03low\x18\x01 \x01(\x01R\x03low\x12\x16\n" +
+	"\x06middle\x18\x02 \x01(\x01R\x06middle\x12\x12\n" +
+	"\x04high\x18\x03 \x01(\x01R\x04high\x1a\xa8\x02\n" +
+	"\x05Point\x12A\n" +
+	"\x0escheduler_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12D\n" +
+	"\tbusy_gpus\x18\x02 \x01(\v2'.autosched.v1.ForecastLoadResponse.BandR\bbusyGpus\x12J\n" +
+	"\fwaiting_gpus\x18\x03 \x01(\v2'.autosched.v1.ForecastLoadResponse.BandR\vwaitingGpus\x12J\n" +
+	"\fwaiting_jobs\x18\x04 \x01(\v2'.autosched.v1.ForecastLoadResponse.BandR\vwaitingJobs\"\xa1\x04\n" +
+	"\x06Tenant\x12\x1b\n" +
+	"\x06tenant\x18\x01 \x01(\tB\x03\xe0A\x03R\x06tenant\x12\"\n" +
+	"\n" +
+	"quota_gpus\x18\x02 \x01(\x05B\x03\xe0A\x03R\tquotaGpus\x12 \n" +
+	"\tgpu_hours\x18\x03 \x01(\x01B\x03\xe0A\x03R\bgpuHours\x12\x19\n" +
+	"\x05share\x18\x04 \x01(\x01B\x03\xe0A\x03R\x05share\x12/\n" +
+	"\x11waiting_gpu_hours\x18\x05 \x01(\x01B\x03\xe0A\x03R\x0fwaitingGpuHours\x12 \n" +
+	"\tjob_count\x18\x06 \x01(\x05B\x03\xe0A\x03R\bjobCount\x12,\n" +
+	"\x0fsubmitted_count\x18\a \x01(\x05B\x03\xe0A\x03R\x0esubmittedCount\x12(\n" +
+	"\rstarted_count\x18\b \x01(\x05B\x03\xe0A\x03R\fstartedCount\x12$\n" +
+	"\vended_count\x18\t \x01(\x05B\x03\xe0A\x03R\n" +
+	"endedCount\x12L\n" +
+	"\x12mean_wait_duration\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x03R\x10meanWaitDuration\x12J\n" +
+	"\x11p95_wait_duration\x18\v \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x03R\x0fp95WaitDuration\x12.\n" +
+	"\x10preemption_count\x18\f \x01(\x05B\x03\xe0A\x03R\x0fpreemptionCount\"\xb0\x02\n" +
+	"\x12ListTenantsRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12 \n" +
+	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
+	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
+	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\x12>\n" +
+	"\n" +
+	"start_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\tstartTime\x12:\n" +
+	"\bend_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\aendTime\"m\n" +
+	"\x13ListTenantsResponse\x12.\n" +
+	"\atenants\x18\x01 \x03(\v2\x14.autosched.v1.TenantR\atenants\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xbe\x06\n" +
 	"\n" +
 	"JobService\x12q\n" +
 	"\bListJobs\x12\x1d.autosched.v1.ListJobsRequest\x1a\x1e.autosched.v1.ListJobsResponse\"&\x82\xd3\xe4\x93\x02 \x12\x1e/v1/{parent=schedulers/*}/jobs\x12`\n" +
-	"\x06GetJob\x12\x1b.autosched.v1.GetJobRequest\x1a\x11.autosched.v1.Job\"&\x82\xd3\xe4\x93\x02 \x12\x1e/v1/{name=schedulers/*/jobs/*}B=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"\x06GetJob\x12\x1b.autosched.v1.GetJobRequest\x1a\x11.autosched.v1.Job\"&\x82\xd3\xe4\x93\x02 \x12\x1e/v1/{name=schedulers/*/jobs/*}\x12\x7f\n" +
+	"\n" +
+	"ExplainJob\x12\x1f.autosched.v1.ExplainJobRequest\x1a .autosched.v1.ExplainJobResponse\".\x82\xd3\xe4\x93\x02(\x12&/v1/{name=schedulers/*/jobs/*}:explain\x12q\n" +
+	"\vGetTimeline\x12 .autosched.v1.GetTimelineRequest\x1a\x16.autosched.v1.Timeline\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/{name=schedulers/*}:timeline\x12a\n" +
+	"\aGetLoad\x12\x1c.autosched.v1.GetLoadRequest\x1a\x12.autosched.v1.Load\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/{name=schedulers/*/load}\x12\x84\x01\n" +
+	"\fForecastLoad\x12!.autosched.v1.ForecastLoadRequest\x1a\".autosched.v1.ForecastLoadResponse\"-\x82\xd3\xe4\x93\x02'\x12%/v1/{name=schedulers/*/load}:forecast\x12}\n" +
+	"\vListTenants\x12 .autosched.v1.ListTenantsRequest\x1a!.autosched.v1.ListTenantsResponse\")\x82\xd3\xe4\x93\x02#\x12!/v1/{parent=schedulers/*}/tenantsB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_job_proto_rawDescOnce sync.Once
@@ -674,49 +2522,121 @@ func file_autosched_v1_job_proto_rawDescGZIP() []byte {
 	return file_autosched_v1_job_proto_rawDescData
 }
 
-var file_autosched_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_autosched_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_autosched_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_autosched_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_autosched_v1_job_proto_goTypes = []any{
-	(Job_State)(0),                // 0: autosched.v1.Job.State
-	(*Job)(nil),                   // 1: autosched.v1.Job
-	(*ListJobsRequest)(nil),       // 2: autosched.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),      // 3: autosched.v1.ListJobsResponse
-	(*GetJobRequest)(nil),         // 4: autosched.v1.GetJobRequest
-	(*Job_Spell)(nil),             // 5: autosched.v1.Job.Spell
-	(*JobDetails)(nil),            // 6: autosched.v1.JobDetails
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
-	(*NodePlacement)(nil),         // 9: autosched.v1.NodePlacement
+	(Job_State)(0),                      // 0: autosched.v1.Job.State
+	(ExplainJobResponse_Cause)(0),       // 1: autosched.v1.ExplainJobResponse.Cause
+	(GetTimelineRequest_Rows)(0),        // 2: autosched.v1.GetTimelineRequest.Rows
+	(*Job)(nil),                         // 3: autosched.v1.Job
+	(*ListJobsRequest)(nil),             // 4: autosched.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),            // 5: autosched.v1.ListJobsResponse
+	(*GetJobRequest)(nil),               // 6: autosched.v1.GetJobRequest
+	(*ExplainJobRequest)(nil),           // 7: autosched.v1.ExplainJobRequest
+	(*ExplainJobResponse)(nil),          // 8: autosched.v1.ExplainJobResponse
+	(*GetTimelineRequest)(nil),          // 9: autosched.v1.GetTimelineRequest
+	(*Timeline)(nil),                    // 10: autosched.v1.Timeline
+	(*GetLoadRequest)(nil),              // 11: autosched.v1.GetLoadRequest
+	(*Load)(nil),                        // 12: autosched.v1.Load
+	(*ForecastLoadRequest)(nil),         // 13: autosched.v1.ForecastLoadRequest
+	(*ForecastLoadResponse)(nil),        // 14: autosched.v1.ForecastLoadResponse
+	(*Tenant)(nil),                      // 15: autosched.v1.Tenant
+	(*ListTenantsRequest)(nil),          // 16: autosched.v1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),         // 17: autosched.v1.ListTenantsResponse
+	(*Job_Spell)(nil),                   // 18: autosched.v1.Job.Spell
+	(*ExplainJobResponse_Wait)(nil),     // 19: autosched.v1.ExplainJobResponse.Wait
+	(*ExplainJobResponse_Instants)(nil), // 20: autosched.v1.ExplainJobResponse.Instants
+	(*ExplainJobResponse_Usage)(nil),    // 21: autosched.v1.ExplainJobResponse.Usage
+	(*Timeline_Row)(nil),                // 22: autosched.v1.Timeline.Row
+	(*Timeline_Mark)(nil),               // 23: autosched.v1.Timeline.Mark
+	(*ForecastLoadResponse_Band)(nil),   // 24: autosched.v1.ForecastLoadResponse.Band
+	(*ForecastLoadResponse_Point)(nil),  // 25: autosched.v1.ForecastLoadResponse.Point
+	(*JobDetails)(nil),                  // 26: autosched.v1.JobDetails
+	(*timestamppb.Timestamp)(nil),       // 27: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 28: google.protobuf.Duration
+	(*NodePlacement)(nil),               // 29: autosched.v1.NodePlacement
 }
 var file_autosched_v1_job_proto_depIdxs = []int32{
-	6,  // 0: autosched.v1.Job.details:type_name -> autosched.v1.JobDetails
+	26, // 0: autosched.v1.Job.details:type_name -> autosched.v1.JobDetails
 	0,  // 1: autosched.v1.Job.state:type_name -> autosched.v1.Job.State
-	7,  // 2: autosched.v1.Job.submit_time:type_name -> google.protobuf.Timestamp
-	7,  // 3: autosched.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	7,  // 4: autosched.v1.Job.end_time:type_name -> google.protobuf.Timestamp
-	8,  // 5: autosched.v1.Job.wait_duration:type_name -> google.protobuf.Duration
-	8,  // 6: autosched.v1.Job.run_duration:type_name -> google.protobuf.Duration
-	8,  // 7: autosched.v1.Job.lost_duration:type_name -> google.protobuf.Duration
-	8,  // 8: autosched.v1.Job.attained_service:type_name -> google.protobuf.Duration
-	9,  // 9: autosched.v1.Job.placement:type_name -> autosched.v1.NodePlacement
-	7,  // 10: autosched.v1.Job.hold_until_time:type_name -> google.protobuf.Timestamp
-	5,  // 11: autosched.v1.Job.spells:type_name -> autosched.v1.Job.Spell
-	7,  // 12: autosched.v1.ListJobsRequest.start_time:type_name -> google.protobuf.Timestamp
-	7,  // 13: autosched.v1.ListJobsRequest.end_time:type_name -> google.protobuf.Timestamp
-	1,  // 14: autosched.v1.ListJobsResponse.jobs:type_name -> autosched.v1.Job
-	7,  // 15: autosched.v1.Job.Spell.start_time:type_name -> google.protobuf.Timestamp
-	7,  // 16: autosched.v1.Job.Spell.end_time:type_name -> google.protobuf.Timestamp
-	9,  // 17: autosched.v1.Job.Spell.placement:type_name -> autosched.v1.NodePlacement
-	8,  // 18: autosched.v1.Job.Spell.lost_duration:type_name -> google.protobuf.Duration
-	2,  // 19: autosched.v1.JobService.ListJobs:input_type -> autosched.v1.ListJobsRequest
-	4,  // 20: autosched.v1.JobService.GetJob:input_type -> autosched.v1.GetJobRequest
-	3,  // 21: autosched.v1.JobService.ListJobs:output_type -> autosched.v1.ListJobsResponse
-	1,  // 22: autosched.v1.JobService.GetJob:output_type -> autosched.v1.Job
-	21, // [21:23] is the sub-list for method output_type
-	19, // [19:21] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	27, // 2: autosched.v1.Job.submit_time:type_name -> google.protobuf.Timestamp
+	27, // 3: autosched.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	27, // 4: autosched.v1.Job.end_time:type_name -> google.protobuf.Timestamp
+	28, // 5: autosched.v1.Job.wait_duration:type_name -> google.protobuf.Duration
+	28, // 6: autosched.v1.Job.run_duration:type_name -> google.protobuf.Duration
+	28, // 7: autosched.v1.Job.lost_duration:type_name -> google.protobuf.Duration
+	28, // 8: autosched.v1.Job.attained_service:type_name -> google.protobuf.Duration
+	29, // 9: autosched.v1.Job.placement:type_name -> autosched.v1.NodePlacement
+	27, // 10: autosched.v1.Job.hold_until_time:type_name -> google.protobuf.Timestamp
+	18, // 11: autosched.v1.Job.spells:type_name -> autosched.v1.Job.Spell
+	27, // 12: autosched.v1.ListJobsRequest.start_time:type_name -> google.protobuf.Timestamp
+	27, // 13: autosched.v1.ListJobsRequest.end_time:type_name -> google.protobuf.Timestamp
+	3,  // 14: autosched.v1.ListJobsResponse.jobs:type_name -> autosched.v1.Job
+	3,  // 15: autosched.v1.ExplainJobResponse.job:type_name -> autosched.v1.Job
+	19, // 16: autosched.v1.ExplainJobResponse.waits:type_name -> autosched.v1.ExplainJobResponse.Wait
+	20, // 17: autosched.v1.ExplainJobResponse.start:type_name -> autosched.v1.ExplainJobResponse.Instants
+	20, // 18: autosched.v1.ExplainJobResponse.end:type_name -> autosched.v1.ExplainJobResponse.Instants
+	27, // 19: autosched.v1.ExplainJobResponse.scheduler_time:type_name -> google.protobuf.Timestamp
+	27, // 20: autosched.v1.ExplainJobResponse.horizon_time:type_name -> google.protobuf.Timestamp
+	21, // 21: autosched.v1.ExplainJobResponse.usage:type_name -> autosched.v1.ExplainJobResponse.Usage
+	27, // 22: autosched.v1.GetTimelineRequest.start_time:type_name -> google.protobuf.Timestamp
+	27, // 23: autosched.v1.GetTimelineRequest.end_time:type_name -> google.protobuf.Timestamp
+	2,  // 24: autosched.v1.GetTimelineRequest.rows:type_name -> autosched.v1.GetTimelineRequest.Rows
+	27, // 25: autosched.v1.Timeline.start_time:type_name -> google.protobuf.Timestamp
+	27, // 26: autosched.v1.Timeline.end_time:type_name -> google.protobuf.Timestamp
+	27, // 27: autosched.v1.Timeline.known_time:type_name -> google.protobuf.Timestamp
+	28, // 28: autosched.v1.Timeline.bucket_duration:type_name -> google.protobuf.Duration
+	22, // 29: autosched.v1.Timeline.rows:type_name -> autosched.v1.Timeline.Row
+	23, // 30: autosched.v1.Timeline.configurations:type_name -> autosched.v1.Timeline.Mark
+	23, // 31: autosched.v1.Timeline.findings:type_name -> autosched.v1.Timeline.Mark
+	27, // 32: autosched.v1.Load.scheduler_time:type_name -> google.protobuf.Timestamp
+	28, // 33: autosched.v1.Load.longest_wait_duration:type_name -> google.protobuf.Duration
+	27, // 34: autosched.v1.Load.receive_time:type_name -> google.protobuf.Timestamp
+	28, // 35: autosched.v1.Load.clock_skew:type_name -> google.protobuf.Duration
+	27, // 36: autosched.v1.Load.sample_time:type_name -> google.protobuf.Timestamp
+	27, // 37: autosched.v1.Load.acknowledge_time:type_name -> google.protobuf.Timestamp
+	25, // 38: autosched.v1.ForecastLoadResponse.points:type_name -> autosched.v1.ForecastLoadResponse.Point
+	28, // 39: autosched.v1.Tenant.mean_wait_duration:type_name -> google.protobuf.Duration
+	28, // 40: autosched.v1.Tenant.p95_wait_duration:type_name -> google.protobuf.Duration
+	27, // 41: autosched.v1.ListTenantsRequest.start_time:type_name -> google.protobuf.Timestamp
+	27, // 42: autosched.v1.ListTenantsRequest.end_time:type_name -> google.protobuf.Timestamp
+	15, // 43: autosched.v1.ListTenantsResponse.tenants:type_name -> autosched.v1.Tenant
+	27, // 44: autosched.v1.Job.Spell.start_time:type_name -> google.protobuf.Timestamp
+	27, // 45: autosched.v1.Job.Spell.end_time:type_name -> google.protobuf.Timestamp
+	29, // 46: autosched.v1.Job.Spell.placement:type_name -> autosched.v1.NodePlacement
+	28, // 47: autosched.v1.Job.Spell.lost_duration:type_name -> google.protobuf.Duration
+	1,  // 48: autosched.v1.ExplainJobResponse.Wait.cause:type_name -> autosched.v1.ExplainJobResponse.Cause
+	28, // 49: autosched.v1.ExplainJobResponse.Wait.duration:type_name -> google.protobuf.Duration
+	27, // 50: autosched.v1.ExplainJobResponse.Instants.low_time:type_name -> google.protobuf.Timestamp
+	27, // 51: autosched.v1.ExplainJobResponse.Instants.middle_time:type_name -> google.protobuf.Timestamp
+	27, // 52: autosched.v1.ExplainJobResponse.Instants.high_time:type_name -> google.protobuf.Timestamp
+	27, // 53: autosched.v1.ExplainJobResponse.Usage.start_time:type_name -> google.protobuf.Timestamp
+	27, // 54: autosched.v1.ExplainJobResponse.Usage.end_time:type_name -> google.protobuf.Timestamp
+	27, // 55: autosched.v1.Timeline.Mark.start_time:type_name -> google.protobuf.Timestamp
+	27, // 56: autosched.v1.Timeline.Mark.end_time:type_name -> google.protobuf.Timestamp
+	27, // 57: autosched.v1.ForecastLoadResponse.Point.scheduler_time:type_name -> google.protobuf.Timestamp
+	24, // 58: autosched.v1.ForecastLoadResponse.Point.busy_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
+	24, // 59: autosched.v1.ForecastLoadResponse.Point.waiting_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
+	24, // 60: autosched.v1.ForecastLoadResponse.Point.waiting_jobs:type_name -> autosched.v1.ForecastLoadResponse.Band
+	4,  // 61: autosched.v1.JobService.ListJobs:input_type -> autosched.v1.ListJobsRequest
+	6,  // 62: autosched.v1.JobService.GetJob:input_type -> autosched.v1.GetJobRequest
+	7,  // 63: autosched.v1.JobService.ExplainJob:input_type -> autosched.v1.ExplainJobRequest
+	9,  // 64: autosched.v1.JobService.GetTimeline:input_type -> autosched.v1.GetTimelineRequest
+	11, // 65: autosched.v1.JobService.GetLoad:input_type -> autosched.v1.GetLoadRequest
+	13, // 66: autosched.v1.JobService.ForecastLoad:input_type -> autosched.v1.ForecastLoadRequest
+	16, // 67: autosched.v1.JobService.ListTenants:input_type -> autosched.v1.ListTenantsRequest
+	5,  // 68: autosched.v1.JobService.ListJobs:output_type -> autosched.v1.ListJobsResponse
+	3,  // 69: autosched.v1.JobService.GetJob:output_type -> autosched.v1.Job
+	8,  // 70: autosched.v1.JobService.ExplainJob:output_type -> autosched.v1.ExplainJobResponse
+	10, // 71: autosched.v1.JobService.GetTimeline:output_type -> autosched.v1.Timeline
+	12, // 72: autosched.v1.JobService.GetLoad:output_type -> autosched.v1.Load
+	14, // 73: autosched.v1.JobService.ForecastLoad:output_type -> autosched.v1.ForecastLoadResponse
+	17, // 74: autosched.v1.JobService.ListTenants:output_type -> autosched.v1.ListTenantsResponse
+	68, // [68:75] is the sub-list for method output_type
+	61, // [61:68] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_job_proto_init() }
@@ -725,13 +2645,14 @@ func file_autosched_v1_job_proto_init() {
 		return
 	}
 	file_autosched_v1_event_proto_init()
+	file_autosched_v1_job_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_job_proto_rawDesc), len(file_autosched_v1_job_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   5,
+			NumEnums:      3,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -18,8 +18,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	JobService_ListJobs_FullMethodName = "/autosched.v1.JobService/ListJobs"
-	JobService_GetJob_FullMethodName   = "/autosched.v1.JobService/GetJob"
+	JobService_ListJobs_FullMethodName     = "/autosched.v1.JobService/ListJobs"
+	JobService_GetJob_FullMethodName       = "/autosched.v1.JobService/GetJob"
+	JobService_ExplainJob_FullMethodName   = "/autosched.v1.JobService/ExplainJob"
+	JobService_GetTimeline_FullMethodName  = "/autosched.v1.JobService/GetTimeline"
+	JobService_GetLoad_FullMethodName      = "/autosched.v1.JobService/GetLoad"
+	JobService_ForecastLoad_FullMethodName = "/autosched.v1.JobService/ForecastLoad"
+	JobService_ListTenants_FullMethodName  = "/autosched.v1.JobService/ListTenants"
 )
 
 // JobServiceClient is the client API for JobService service.
@@ -34,6 +39,20 @@ type JobServiceClient interface {
 	ListJobs(ctx context.Context, in *ListJobsRequest, opts ...grpc.CallOption) (*ListJobsResponse, error)
 	// GetJob returns a job, with the times in which it ran.
 	GetJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (*Job, error)
+	// ExplainJob says why a job waited, when it starts and ends, and what it uses. Futures are simulated as ForecastLoad
+	// simulates them.
+	ExplainJob(ctx context.Context, in *ExplainJobRequest, opts ...grpc.CallOption) (*ExplainJobResponse, error)
+	// GetTimeline sums up jobs by tenants or nodes and by parts of a time, with the configurations that took effect and
+	// the findings. One of a service is made at a time.
+	GetTimeline(ctx context.Context, in *GetTimelineRequest, opts ...grpc.CallOption) (*Timeline, error)
+	// GetLoad returns the load of a scheduler's cluster, and how fresh the records of it are.
+	GetLoad(ctx context.Context, in *GetLoadRequest, opts ...grpc.CallOption) (*Load, error)
+	// ForecastLoad simulates futures of the latest event time under the configuration in force. It waits for a round
+	// under way, and takes turns with the rounds of other schedulers. What was simulated is kept for ten minutes of event
+	// time, unless another configuration takes effect.
+	ForecastLoad(ctx context.Context, in *ForecastLoadRequest, opts ...grpc.CallOption) (*ForecastLoadResponse, error)
+	// ListTenants lists what each tenant got in a time.
+	ListTenants(ctx context.Context, in *ListTenantsRequest, opts ...grpc.CallOption) (*ListTenantsResponse, error)
 }
 
 type jobServiceClient struct {
@@ -64,6 +83,56 @@ func (c *jobServiceClient) GetJob(ctx context.Context, in *GetJobRequest, opts .
 	return out, nil
 }
 
+func (c *jobServiceClient) ExplainJob(ctx context.Context, in *ExplainJobRequest, opts ...grpc.CallOption) (*ExplainJobResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainJobResponse)
+	err := c.cc.Invoke(ctx, JobService_ExplainJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) GetTimeline(ctx context.Context, in *GetTimelineRequest, opts ...grpc.CallOption) (*Timeline, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Timeline)
+	err := c.cc.Invoke(ctx, JobService_GetTimeline_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) GetLoad(ctx context.Context, in *GetLoadRequest, opts ...grpc.CallOption) (*Load, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Load)
+	err := c.cc.Invoke(ctx, JobService_GetLoad_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) ForecastLoad(ctx context.Context, in *ForecastLoadRequest, opts ...grpc.CallOption) (*ForecastLoadResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForecastLoadResponse)
+	err := c.cc.Invoke(ctx, JobService_ForecastLoad_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) ListTenants(ctx context.Context, in *ListTenantsRequest, opts ...grpc.CallOption) (*ListTenantsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListTenantsResponse)
+	err := c.cc.Invoke(ctx, JobService_ListTenants_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // JobServiceServer is the server API for JobService service.
 // All implementations must embed UnimplementedJobServiceServer
 // for forward compatibility.
@@ -76,6 +145,20 @@ type JobServiceServer interface {
 	ListJobs(context.Context, *ListJobsRequest) (*ListJobsResponse, error)
 	// GetJob returns a job, with the times in which it ran.
 	GetJob(context.Context, *GetJobRequest) (*Job, error)
+	// ExplainJob says why a job waited, when it starts and ends, and what it uses. Futures are simulated as ForecastLoad
+	// simulates them.
+	ExplainJob(context.Context, *ExplainJobRequest) (*ExplainJobResponse, error)
+	// GetTimeline sums up jobs by tenants or nodes and by parts of a time, with the configurations that took effect and
+	// the findings. One of a service is made at a time.
+	GetTimeline(context.Context, *GetTimelineRequest) (*Timeline, error)
+	// GetLoad returns the load of a scheduler's cluster, and how fresh the records of it are.
+	GetLoad(context.Context, *GetLoadRequest) (*Load, error)
+	// ForecastLoad simulates futures of the latest event time under the configuration in force. It waits for a round
+	// under way, and takes turns with the rounds of other schedulers. What was simulated is kept for ten minutes of event
+	// time, unless another configuration takes effect.
+	ForecastLoad(context.Context, *ForecastLoadRequest) (*ForecastLoadResponse, error)
+	// ListTenants lists what each tenant got in a time.
+	ListTenants(context.Context, *ListTenantsRequest) (*ListTenantsResponse, error)
 	mustEmbedUnimplementedJobServiceServer()
 }
 
@@ -91,6 +174,21 @@ func (UnimplementedJobServiceServer) ListJobs(context.Context, *ListJobsRequest)
 }
 func (UnimplementedJobServiceServer) GetJob(context.Context, *GetJobRequest) (*Job, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetJob not implemented")
+}
+func (UnimplementedJobServiceServer) ExplainJob(context.Context, *ExplainJobRequest) (*ExplainJobResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainJob not implemented")
+}
+func (UnimplementedJobServiceServer) GetTimeline(context.Context, *GetTimelineRequest) (*Timeline, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetTimeline not implemented")
+}
+func (UnimplementedJobServiceServer) GetLoad(context.Context, *GetLoadRequest) (*Load, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetLoad not implemented")
+}
+func (UnimplementedJobServiceServer) ForecastLoad(context.Context, *ForecastLoadRequest) (*ForecastLoadResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForecastLoad not implemented")
+}
+func (UnimplementedJobServiceServer) ListTenants(context.Context, *ListTenantsRequest) (*ListTenantsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListTenants not implemented")
 }
 func (UnimplementedJobServiceServer) mustEmbedUnimplementedJobServiceServer() {}
 func (UnimplementedJobServiceServer) testEmbeddedByValue()                    {}
@@ -149,6 +247,96 @@ func _JobService_GetJob_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _JobService_ExplainJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).ExplainJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_ExplainJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).ExplainJob(ctx, req.(*ExplainJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_GetTimeline_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetTimelineRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).GetTimeline(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_GetTimeline_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).GetTimeline(ctx, req.(*GetTimelineRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_GetLoad_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetLoadRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).GetLoad(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_GetLoad_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).GetLoad(ctx, req.(*GetLoadRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_ForecastLoad_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForecastLoadRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).ForecastLoad(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_ForecastLoad_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).ForecastLoad(ctx, req.(*ForecastLoadRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_ListTenants_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTenantsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).ListTenants(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_ListTenants_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).ListTenants(ctx, req.(*ListTenantsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // JobService_ServiceDesc is the grpc.ServiceDesc for JobService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -163,6 +351,26 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetJob",
 			Handler:    _JobService_GetJob_Handler,
+		},
+		{
+			MethodName: "ExplainJob",
+			Handler:    _JobService_ExplainJob_Handler,
+		},
+		{
+			MethodName: "GetTimeline",
+			Handler:    _JobService_GetTimeline_Handler,
+		},
+		{
+			MethodName: "GetLoad",
+			Handler:    _JobService_GetLoad_Handler,
+		},
+		{
+			MethodName: "ForecastLoad",
+			Handler:    _JobService_ForecastLoad_Handler,
+		},
+		{
+			MethodName: "ListTenants",
+			Handler:    _JobService_ListTenants_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

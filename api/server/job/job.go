@@ -13,6 +13,9 @@ import (
 	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/api/server/rpc"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/service/findings"
+	"github.com/autosched/autosched/service/samples"
+	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -21,11 +24,29 @@ type Controller interface {
 	Job(ctx context.Context, id, job string) (h workload.JobHistory, zero time.Time, err error)
 	Jobs(ctx context.Context, id string, q controller.JobQuery, before workload.Place, n int) (
 		out []workload.JobHistory, zero time.Time, err error)
+	Load(ctx context.Context, id string) (controller.Load, error)
+	LookAhead(ctx context.Context, id string) (controller.Ahead, error)
+	Tenants(ctx context.Context, id string, from, to time.Time) ([]*controller.Tenant, error)
+	Timeline(ctx context.Context, id string, q controller.TimelineQuery) (controller.Timeline, error)
+	Waits(ctx context.Context, id, job string) (workload.Waits, error)
+}
+
+// Samples keeps the telemetry of schedulers.
+type Samples interface {
+	Latest(scheduler string) (time.Duration, error)
+	Read(ctx context.Context, scheduler string, q samples.Query, f func(*telemetry.GPUSample) error) error
+}
+
+// Findings keeps findings.
+type Findings interface {
+	List(id string, q findings.Query) (out []*findings.Finding, rules []findings.Rule, more bool)
 }
 
 // Config configures the service of jobs.
 type Config struct {
 	Controller Controller
+	Samples    Samples  // nil if none are kept
+	Findings   Findings // likewise
 	Pages      rpc.Pager
 }
 

@@ -212,6 +212,7 @@ type Samples interface {
 	Append(ctx context.Context, scheduler string, all []telemetry.GPUSample) error
 	AppendIterations(ctx context.Context, scheduler string, all []telemetry.Iteration) error
 	Damaged() []string
+	Latest(scheduler string) (time.Duration, error)
 	Read(ctx context.Context, scheduler string, q samples.Query, f func(*telemetry.GPUSample) error) error
 }
 

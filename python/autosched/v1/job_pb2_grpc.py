@@ -24,6 +24,31 @@ class JobServiceStub(object):
                 request_serializer=autosched_dot_v1_dot_job__pb2.GetJobRequest.SerializeToString,
                 response_deserializer=autosched_dot_v1_dot_job__pb2.Job.FromString,
                 )
+        self.ExplainJob = channel.unary_unary(
+                '/autosched.v1.JobService/ExplainJob',
+                request_serializer=autosched_dot_v1_dot_job__pb2.ExplainJobRequest.SerializeToString,
+                response_deserializer=autosched_dot_v1_dot_job__pb2.ExplainJobResponse.FromString,
+                )
+        self.GetTimeline = channel.unary_unary(
+                '/autosched.v1.JobService/GetTimeline',
+                request_serializer=autosched_dot_v1_dot_job__pb2.GetTimelineRequest.SerializeToString,
+                response_deserializer=autosched_dot_v1_dot_job__pb2.Timeline.FromString,
+                )
+        self.GetLoad = channel.unary_unary(
+                '/autosched.v1.JobService/GetLoad',
+                request_serializer=autosched_dot_v1_dot_job__pb2.GetLoadRequest.SerializeToString,
+                response_deserializer=autosched_dot_v1_dot_job__pb2.Load.FromString,
+                )
+        self.ForecastLoad = channel.unary_unary(
+                '/autosched.v1.JobService/ForecastLoad',
+                request_serializer=autosched_dot_v1_dot_job__pb2.ForecastLoadRequest.SerializeToString,
+                response_deserializer=autosched_dot_v1_dot_job__pb2.ForecastLoadResponse.FromString,
+                )
+        self.ListTenants = channel.unary_unary(
+                '/autosched.v1.JobService/ListTenants',
+                request_serializer=autosched_dot_v1_dot_job__pb2.ListTenantsRequest.SerializeToString,
+                response_deserializer=autosched_dot_v1_dot_job__pb2.ListTenantsResponse.FromString,
+                )
 
 
 class JobServiceServicer(object):
@@ -41,6 +66,36 @@ class JobServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExplainJob(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTimeline(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetLoad(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForecastLoad(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTenants(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_JobServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -53,6 +108,31 @@ def add_JobServiceServicer_to_server(servicer, server):
                     servicer.GetJob,
                     request_deserializer=autosched_dot_v1_dot_job__pb2.GetJobRequest.FromString,
                     response_serializer=autosched_dot_v1_dot_job__pb2.Job.SerializeToString,
+            ),
+            'ExplainJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExplainJob,
+                    request_deserializer=autosched_dot_v1_dot_job__pb2.ExplainJobRequest.FromString,
+                    response_serializer=autosched_dot_v1_dot_job__pb2.ExplainJobResponse.SerializeToString,
+            ),
+            'GetTimeline': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTimeline,
+                    request_deserializer=autosched_dot_v1_dot_job__pb2.GetTimelineRequest.FromString,
+                    response_serializer=autosched_dot_v1_dot_job__pb2.Timeline.SerializeToString,
+            ),
+            'GetLoad': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetLoad,
+                    request_deserializer=autosched_dot_v1_dot_job__pb2.GetLoadRequest.FromString,
+                    response_serializer=autosched_dot_v1_dot_job__pb2.Load.SerializeToString,
+            ),
+            'ForecastLoad': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForecastLoad,
+                    request_deserializer=autosched_dot_v1_dot_job__pb2.ForecastLoadRequest.FromString,
+                    response_serializer=autosched_dot_v1_dot_job__pb2.ForecastLoadResponse.SerializeToString,
+            ),
+            'ListTenants': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTenants,
+                    request_deserializer=autosched_dot_v1_dot_job__pb2.ListTenantsRequest.FromString,
+                    response_serializer=autosched_dot_v1_dot_job__pb2.ListTenantsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -95,5 +175,90 @@ class JobService(object):
         return grpc.experimental.unary_unary(request, target, '/autosched.v1.JobService/GetJob',
             autosched_dot_v1_dot_job__pb2.GetJobRequest.SerializeToString,
             autosched_dot_v1_dot_job__pb2.Job.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ExplainJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/autosched.v1.JobService/ExplainJob',
+            autosched_dot_v1_dot_job__pb2.ExplainJobRequest.SerializeToString,
+            autosched_dot_v1_dot_job__pb2.ExplainJobResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetTimeline(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/autosched.v1.JobService/GetTimeline',
+            autosched_dot_v1_dot_job__pb2.GetTimelineRequest.SerializeToString,
+            autosched_dot_v1_dot_job__pb2.Timeline.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetLoad(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/autosched.v1.JobService/GetLoad',
+            autosched_dot_v1_dot_job__pb2.GetLoadRequest.SerializeToString,
+            autosched_dot_v1_dot_job__pb2.Load.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ForecastLoad(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/autosched.v1.JobService/ForecastLoad',
+            autosched_dot_v1_dot_job__pb2.ForecastLoadRequest.SerializeToString,
+            autosched_dot_v1_dot_job__pb2.ForecastLoadResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ListTenants(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/autosched.v1.JobService/ListTenants',
+            autosched_dot_v1_dot_job__pb2.ListTenantsRequest.SerializeToString,
+            autosched_dot_v1_dot_job__pb2.ListTenantsResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

@@ -1,0 +1,355 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/workload"
+)
+
+// Load is a cluster's load as of the latest events, and the freshness of its records.
+type Load struct {
+	At                   time.Time // event time; zero before the first event
+	Total, Busy, Waiting int       // GPUs of nodes that take jobs, held, and waited for
+	Running, Queued      int       // jobs
+	LongestWait          time.Duration
+	Nodes, Closed        int // that take jobs, and that are down or draining
+	// Received is the service's time of the last events since it started, and Skew by how much they were ahead of it.
+	Received time.Time
+	Skew     time.Duration
+	// Acknowledged is the service's time of the last acknowledgement.
+	Acknowledged time.Time
+}
+
+// Load returns the load of a scheduler's cluster.
+func (s *Service) Load(ctx context.Context, id string) (out Load, err error) {
+	p, err := s.readPast(ctx, id)
+	if err != nil {
+		return out, err
+	}
+	m, err := s.readable(id)
+	if err != nil {
+		return out, err
+	}
+	for _, i := range m.snapshot.Load().Instances {
+		if i.Reported.After(out.Acknowledged) {
+			out.Acknowledged = i.Reported
+		}
+	}
+	m.mu.Lock()
+	out.Received, out.Skew = m.lastEventsAt, m.skew
+	m.mu.Unlock()
+	state := p.ledger.State(p.at)
+	open := state.Available()
+	out.Total, out.Nodes = open.TotalGPUs(), open.Nodes()
+	for _, n := range p.ledger.Nodes(p.at) {
+		if !n.Up {
+			out.Closed++
+		}
+	}
+	if !p.zero.IsZero() {
+		out.At = p.zero.Add(p.at)
+	}
+	for i := range state.Jobs {
+		if a := &state.Jobs[i]; a.Running {
+			out.Busy, out.Running = out.Busy+a.Held, out.Running+1
+		} else {
+			out.Waiting, out.Queued = out.Waiting+a.GPUs.Whole(), out.Queued+1
+			out.LongestWait = max(out.LongestWait, p.at-a.Since)
+		}
+	}
+	return out, nil
+}
+
+// Ahead is the course of a cluster in the next hours.
+type Ahead struct {
+	*round.Ahead
+	Zero     time.Time
+	Revision int64  // that runs, 0 for the defaults
+	Reason   string // why Ahead is nil
+}
+
+// foreseen is the last Ahead of a scheduler.
+type foreseen struct {
+	Ahead
+	clockSet int64
+}
+
+const (
+	aheadHorizon = 12 * time.Hour
+	aheadStep    = 30 * time.Minute
+	aheadFor     = 10 * time.Minute // event time
+)
+
+// LookAhead simulates the next hours under the configuration that runs, at most once in ten minutes of event time.
+func (s *Service) LookAhead(ctx context.Context, id string) (out Ahead, err error) {
+	m, err := s.active(id)
+	if err != nil {
+		return out, err
+	}
+	if m.snapshot.Load().Type == External {
+		return Ahead{Reason: "the scheduler is not simulated"}, nil
+	}
+	if kept, ok := m.lookedAhead(); ok {
+		return kept, nil
+	}
+	err = s.borrow(ctx, m, func(ctx context.Context, turn round.Turn, v *snapshot, ledger *workload.Ledger) error {
+		if kept, ok := m.lookedAhead(); ok {
+			out = kept
+			return nil
+		}
+		if v.Zero.IsZero() {
+			out.Reason = "there are no events yet"
+			return nil
+		}
+		state := v.rollout()
+		incumbent, err := state.Incumbent(v.space.Default())
+		if err != nil {
+			out.Reason = "what runs is outside the space: " + err.Error()
+			return nil
+		}
+		m.mu.Lock()
+		at := m.history.Known()
+		m.mu.Unlock()
+		seen := v.at(ledger, at)
+		seen.Turn = turn
+		in := round.Input{Snapshot: seen, Settings: v.settings(s.o.Workers), Scheduler: v.Type, Space: v.space,
+			Goal: v.goal, Engine: m.futures.of(v)}
+		out = Ahead{Zero: v.Zero, Revision: v.basis().Running}
+		if out.Ahead, err = round.LookAhead(ctx, in, incumbent, aheadHorizon, aheadStep); err != nil {
+			return err
+		}
+		if out.Ahead == nil {
+			out.Reason = "no node is up, or there is no job to simulate"
+			return nil
+		}
+		m.mu.Lock()
+		m.ahead = foreseen{out, v.ClockSet}
+		m.mu.Unlock()
+		return nil
+	})
+	return out, err
+}
+
+// lookedAhead returns what is kept, if it is of the last minutes and of what runs.
+func (m *schedulerState) lookedAhead() (Ahead, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, kept := m.snapshot.Load(), &m.ahead
+	ok := kept.Ahead.Ahead != nil && kept.clockSet == v.ClockSet && kept.Revision == v.basis().Running &&
+		m.history.Known() < kept.At+aheadFor
+	return kept.Ahead, ok
+}
+
+// TimelineQuery chooses a timeline. A zero To is the latest event, a zero From a day before.
+type TimelineQuery struct {
+	From, To      time.Time
+	By            workload.TimelineBy
+	Rows, Buckets int
+	First, Last   string // the range of nodes; all where empty
+}
+
+// Mark is an instant, or a time, beside the rows of a timeline.
+type Mark struct {
+	Name, Words string
+	From, To    time.Time // To is zero of an instant, and while it goes on
+}
+
+// Timeline is a timeline of a scheduler's jobs, with the sizes of its rows in GPUs, and the revisions that took effect.
+type Timeline struct {
+	*workload.Timeline
+	Zero  time.Time
+	Known time.Time
+
+	Changes []*rollout.Configuration
+}
+
+// Timeline sums up the jobs of a scheduler.
+func (s *Service) Timeline(ctx context.Context, id string, q TimelineQuery) (out Timeline, err error) {
+	p, err := s.readPast(ctx, id)
+	if err != nil {
+		return out, err
+	}
+	if p.zero.IsZero() {
+		return out, noEvents(id)
+	}
+	select { // each takes memory for all jobs of its time
+	case s.timelines <- struct{}{}:
+		defer func() { <-s.timelines }()
+	case <-ctx.Done():
+		return out, ctx.Err()
+	}
+	to := p.at
+	if !q.To.IsZero() {
+		to = q.To.Sub(p.zero)
+	}
+	from := to - 24*time.Hour
+	if !q.From.IsZero() {
+		from = q.From.Sub(p.zero)
+	}
+	if from >= to {
+		return out, fmt.Errorf("%w: the timeline ends before it begins", rollout.ErrState)
+	}
+	has := func(node string) bool { return (q.First == "" || node >= q.First) && (q.Last == "" || node <= q.Last) }
+	b := workload.NewTimeline(q.By, from, to)
+	sizes := map[string]int{}
+	m, err := s.readable(id)
+	if err != nil {
+		return out, err
+	}
+	v := m.snapshot.Load()
+	if q.By == workload.ByNode {
+		for _, n := range p.ledger.Nodes(min(to, p.at)) {
+			if sizes[n.Name] = n.GPUs; has(n.Name) && (n.Up || n.Draining) {
+				b.Node(n.Name)
+			}
+		}
+	} else {
+		for _, vc := range v.Cluster.VCs {
+			sizes[vc.Tenant] = vc.GPUs
+		}
+	}
+	for place, more := (workload.Place{}), true; more; {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		place, more = p.ledger.Jobs(from, min(to, p.at), place, func(h *workload.JobHistory) bool {
+			b.Add(h, has)
+			return true
+		})
+	}
+	out = Timeline{Timeline: b.Build(q.Rows, q.Buckets, func(name string) int { return sizes[name] }), Zero: p.zero,
+		Known: p.zero.Add(p.at)}
+	for _, c := range v.configs {
+		if at := TookEffect(c); !at.IsZero() && !at.Before(p.zero.Add(from)) && !at.After(p.zero.Add(to)) {
+			out.Changes = append(out.Changes, c)
+		}
+	}
+	return out, nil
+}
+
+// TookEffect is the event time at which a revision took effect; zero if it did not.
+func TookEffect(c *rollout.Configuration) time.Time {
+	if c.Ack == nil || c.Ack.State != rollout.AckApplied && c.Ack.State != rollout.AckPartial {
+		return time.Time{}
+	}
+	return cmp.Or(c.Ack.Applied, c.OfferedAt)
+}
+
+// Tenant is what a tenant got in a time.
+type Tenant struct {
+	Name                            string
+	Quota                           int
+	Held, Asked                     float64 // GPU-hours
+	Share                           float64
+	Jobs, Submitted, Started, Ended int
+	Preemptions                     int
+	MeanWait, P95Wait               time.Duration // of those that started
+	waits                           []time.Duration
+}
+
+// Tenants sums up the jobs of a scheduler by tenant, the most GPU-hours first. A zero to is the latest event, a zero
+// from a week before.
+func (s *Service) Tenants(ctx context.Context, id string, from, to time.Time) ([]*Tenant, error) {
+	p, err := s.readPast(ctx, id)
+	if err != nil || p.zero.IsZero() {
+		return nil, err
+	}
+	m, err := s.readable(id)
+	if err != nil {
+		return nil, err
+	}
+	end := p.at
+	if !to.IsZero() {
+		end = min(end, to.Sub(p.zero))
+	}
+	begin := end - 7*24*time.Hour
+	if !from.IsZero() {
+		begin = from.Sub(p.zero)
+	}
+	in := func(at time.Duration) int {
+		if at >= begin && at <= end {
+			return 1
+		}
+		return 0
+	}
+	hours := func(a, z time.Duration, gpus float64) float64 {
+		return max(0, min(z, end)-max(a, begin)).Hours() * gpus
+	}
+	all, total := map[string]*Tenant{}, 0.0
+	for _, vc := range m.snapshot.Load().Cluster.VCs {
+		all[vc.Tenant] = &Tenant{Name: vc.Tenant, Quota: vc.GPUs}
+	}
+	for place, more := (workload.Place{}), true; more; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		place, more = p.ledger.Jobs(begin, end, place, func(h *workload.JobHistory) bool {
+			t := all[h.Tenant]
+			if t == nil {
+				t = &Tenant{Name: h.Tenant}
+				all[h.Tenant] = t
+			}
+			t.Jobs, t.Submitted, t.Preemptions = t.Jobs+1, t.Submitted+in(h.Submit), t.Preemptions+h.Preemptions
+			if h.Starts > 0 && in(h.FirstStart) > 0 {
+				t.Started++
+				t.waits = append(t.waits, h.FirstStart-h.Submit)
+			}
+			at, last := h.Submit, end
+			if h.Ended || h.Missing {
+				last = h.End
+			}
+			if h.Ended {
+				t.Ended += in(h.End)
+			}
+			for i := range h.Spells {
+				one := &h.Spells[i]
+				t.Asked += hours(at, one.From, h.GPUs.Count())
+				held := hours(one.From, one.To, float64(one.Held))
+				t.Held, total, at = t.Held+held, total+held, one.To
+			}
+			if !h.Running {
+				t.Asked += hours(at, last, h.GPUs.Count())
+			}
+			return true
+		})
+	}
+	out := make([]*Tenant, 0, len(all))
+	for _, t := range all {
+		if n := len(t.waits); n > 0 {
+			slices.Sort(t.waits)
+			sum := 0.0
+			for _, w := range t.waits {
+				sum += w.Seconds()
+			}
+			t.MeanWait = time.Duration(sum / float64(n) * float64(time.Second))
+			t.P95Wait = t.waits[(n*95+99)/100-1]
+		}
+		if total > 0 {
+			t.Share = t.Held / total
+		}
+		out = append(out, t)
+	}
+	slices.SortFunc(out, func(a, b *Tenant) int {
+		return cmp.Or(cmp.Compare(b.Held, a.Held), cmp.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}
+
+// Waits says why a job waited until the latest event, as far as events tell.
+func (s *Service) Waits(ctx context.Context, id, job string) (workload.Waits, error) {
+	p, err := s.readPast(ctx, id)
+	if err != nil {
+		return workload.Waits{}, err
+	}
+	h, known := p.ledger.Job(job, p.at)
+	if !known {
+		return workload.Waits{}, fmt.Errorf("job %q: %w", job, rollout.ErrNotFound)
+	}
+	return p.ledger.Waits(&h, p.at), nil
+}

@@ -1,0 +1,129 @@
+package round
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// Ahead is the course of a cluster under a configuration in futures of an instant.
+type Ahead struct {
+	At, Horizon, Step time.Duration
+	// Load is that of each future at At, then every Step until the horizon.
+	Load [][]Load
+	// Starts and Ends are of the jobs that are active at At, by id: in each future the next start of one that waits,
+	// and the end, or -1 where that is beyond the horizon.
+	Starts, Ends map[string][]time.Duration
+}
+
+// Load is the load of a cluster at an instant: GPUs held, GPUs that jobs wait for, and these jobs.
+type Load struct{ Busy, Waiting, Jobs int }
+
+// LookAhead simulates a configuration on fresh futures of the input's instant, until a horizon. It returns nil if
+// these have no job.
+func LookAhead(ctx context.Context, in Input, c space.Config, horizon, step time.Duration) (*Ahead, error) {
+	s, err := schedulers.Find(in.Scheduler)
+	if err != nil {
+		return nil, err
+	}
+	if err := in.State.Available().Validate(); err != nil {
+		return nil, nil // no node is up
+	}
+	in.startEngine()
+	seed := rng.Stream("ahead", in.Settings.Seed, uint64(in.State.At)).Uint64()
+	futures, err := in.Forecast(ctx, in.Engine, horizon, predicted, seed)
+	if err != nil {
+		return nil, err
+	}
+	a := &Ahead{At: in.State.At, Horizon: horizon, Step: step, Starts: map[string][]time.Duration{},
+		Ends: map[string][]time.Duration{}}
+	var sim simulator.Sim
+	for i := range futures {
+		if futures[i].Jobs() == 0 {
+			continue
+		}
+		if err := a.play(ctx, &in, &sim, &futures[i], s.New(c)); err != nil {
+			return nil, err
+		}
+	}
+	if len(a.Load) == 0 {
+		return nil, nil
+	}
+	return a, nil
+}
+
+// play simulates a future and notes its course.
+func (a *Ahead) play(ctx context.Context, in *Input, sim *simulator.Sim, x *Scenario, policy simulator.Policy) error {
+	active := x.State.Jobs
+	starts, ends := make([]time.Duration, len(active)), make([]time.Duration, len(active))
+	runs := map[simulator.ID]bool{}
+	var now Load
+	for i := range active {
+		starts[i], ends[i] = -1, -1
+		if active[i].Running {
+			runs[simulator.ID(i)] = true
+			now.Busy += active[i].Held
+		} else {
+			now.Waiting, now.Jobs = now.Waiting+active[i].GPUs.Whole(), now.Jobs+1
+		}
+	}
+	var course []Load
+	until := func(t time.Duration) {
+		for ; len(course) <= int(a.Horizon/a.Step) && a.At+time.Duration(len(course))*a.Step < t; course = append(course, now) {
+		}
+	}
+	o := in.Simulator
+	o.EventBudget, o.Past = eventsPerJob*x.Jobs()+1000, x.Past
+	o.Observer = func(e simulator.Event) {
+		if !e.Kind.OfJob() || e.Kind == workload.Resized {
+			return
+		}
+		until(e.Time)
+		gpus, id := sim.JobDemand(e.Job), int(e.Job)
+		switch {
+		case e.Kind == workload.Submitted && id >= len(active):
+			now.Waiting, now.Jobs = now.Waiting+gpus, now.Jobs+1
+		case (e.Kind == workload.Started || e.Kind == workload.Resumed) && !runs[e.Job]:
+			runs[e.Job] = true
+			now.Waiting, now.Jobs, now.Busy = now.Waiting-gpus, now.Jobs-1, now.Busy+gpus
+			if id < len(active) && starts[id] < 0 {
+				starts[id] = e.Time
+			}
+		case (e.Kind == workload.Preempted || e.Kind == workload.Finished) && runs[e.Job]:
+			delete(runs, e.Job)
+			if id < len(active) && active[id].Running && ends[id] < 0 && starts[id] < 0 {
+				gpus = active[id].Held
+			}
+			if now.Busy -= gpus; e.Kind == workload.Preempted {
+				now.Waiting, now.Jobs = now.Waiting+sim.JobDemand(e.Job), now.Jobs+1
+			} else if id < len(active) {
+				ends[id] = e.Time
+			}
+		}
+	}
+	err := in.Turn.Run(func() error {
+		if err := sim.Resume(x.State, x.Left, x.Arrivals, policy, o); err != nil {
+			return err
+		}
+		return sim.RunUntil(ctx, a.At+a.Horizon)
+	})
+	if err != nil && !errors.Is(err, simulator.ErrBudget) {
+		return err
+	}
+	until(a.At + a.Horizon + 1)
+	a.Load = append(a.Load, course)
+	for i := range active {
+		id := active[i].ID
+		a.Ends[id] = append(a.Ends[id], ends[i])
+		if !active[i].Running {
+			a.Starts[id] = append(a.Starts[id], starts[i])
+		}
+	}
+	return nil
+}
