@@ -162,7 +162,7 @@ func NewService(o Options) (*Service, error) {
 	}
 	s := &Service{o: o, queue: queue.New(queue.Options{Turns: o.Workers}), closing: make(chan struct{}),
 		launched: make(chan struct{}), rebuilt: make(chan struct{}), hooks: Hooks{}.withDefaults(),
-		schedulers:    map[string]*schedulerState{}, timelines: make(chan struct{}, 1),
+		schedulers: map[string]*schedulerState{}, timelines: make(chan struct{}, 1),
 		roundDuration: newRoundDuration(), decisionAge: newDecisionAge(), looks: newLooks(), used: newUsed(),
 		damage: newDamage()}
 	s.ctx, s.stop = context.WithCancel(context.Background())

@@ -54,11 +54,11 @@ type schedulerState struct {
 	agenda       agenda
 	backoff      backoff
 	marks        marks
-	lastReportAt time.Time // the latest report of metrics
-	lastEventsAt time.Time // the service's time of the latest events since the start
+	lastReportAt time.Time     // the latest report of metrics
+	lastEventsAt time.Time     // the service's time of the latest events since the start
 	skew         time.Duration // by which the latest of these events were ahead of it
 	ahead        foreseen
-	status       Status    // of rounds
+	status       Status // of rounds
 }
 
 // watermark is the event time up to which all events are taken to be there. The caller must hold mu.

@@ -75,7 +75,8 @@ func (a *Ahead) play(ctx context.Context, in *Input, sim *simulator.Sim, x *Scen
 	}
 	var course []Load
 	until := func(t time.Duration) {
-		for ; len(course) <= int(a.Horizon/a.Step) && a.At+time.Duration(len(course))*a.Step < t; course = append(course, now) {
+		for len(course) <= int(a.Horizon/a.Step) && a.At+time.Duration(len(course))*a.Step < t {
+			course = append(course, now)
 		}
 	}
 	o := in.Simulator

@@ -22,7 +22,7 @@ type TimelineRow struct {
 	Members     int    // tenants, or nodes
 	GPUs        int    // of the nodes, or the quota; 0 where it is not known
 	// Busy and Waiting are the mean numbers of GPUs held and asked for in each bucket, Running and Queued the numbers
-	// of jobs that held and asked for some at some time in it. Nobody waits for a node.
+	// of jobs that held and asked for some at some time in it. No job waits for a node.
 	Busy, Waiting   []float64
 	Running, Queued []int32
 }

@@ -7,11 +7,13 @@ import * as f from "./format";
 import { DoctorPage } from "./doctor";
 import { FindingsPage } from "./findings";
 import { HistoryPage } from "./history";
+import { JobsPage, TenantsPage } from "./job";
 import { Overview } from "./overview";
 import { RevisionPage } from "./proposal";
 import { SchedulerPage } from "./scheduler";
 import { go, link, listSchedulers, setQuery, styleOf, useLoaded, useLost, useURL } from "./state";
 import type { Identity } from "./state";
+import { TimelinePage } from "./timeline";
 import { A, Fault, Verdict } from "./ui";
 import { StudiesPage } from "./studies";
 import { WhatIfPage } from "./whatif";
@@ -27,6 +29,9 @@ interface PageProps {
 const pages: Record<string, { title: string; of: (p: PageProps) => JSX.Element; may?: string }> = {
   "": { title: "State", of: SchedulerPage },
   history: { title: "History", of: HistoryPage },
+  timeline: { title: "Timeline", of: TimelinePage, may: "GetTimeline" },
+  jobs: { title: "Jobs", of: JobsPage, may: "ListJobs" },
+  tenants: { title: "Tenants", of: TenantsPage, may: "ListTenants" },
   "what-if": { title: "What if", of: WhatIfPage, may: "WhatIf" },
   studies: { title: "Studies", of: StudiesPage },
 };

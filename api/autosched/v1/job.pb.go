@@ -1976,8 +1976,8 @@ type Timeline_Row struct {
 	MemberCount int32 `protobuf:"varint,3,opt,name=member_count,json=memberCount,proto3" json:"member_count,omitempty"`
 	// The GPUs of the nodes, or the tenant's quota; 0 if it is not known.
 	Gpus int32 `protobuf:"varint,4,opt,name=gpus,proto3" json:"gpus,omitempty"`
-	// Mean GPUs held, and asked for by jobs that wait. GPUs that several jobs share count for each. Nobody waits for a
-	// node.
+	// Mean GPUs held, and asked for by jobs that wait. GPUs that several jobs share count for each. No job waits for
+	// a node.
 	BusyGpus    []float64 `protobuf:"fixed64,5,rep,packed,name=busy_gpus,json=busyGpus,proto3" json:"busy_gpus,omitempty"`
 	WaitingGpus []float64 `protobuf:"fixed64,6,rep,packed,name=waiting_gpus,json=waitingGpus,proto3" json:"waiting_gpus,omitempty"`
 	// Jobs that held GPUs at some time of the bucket, and that waited.

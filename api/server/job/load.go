@@ -184,7 +184,7 @@ func (s *Service) addFindings(id string, out *pb.Timeline) {
 	}
 }
 
-// ListTenants lists what tenants got. Its tokens are the last one listed.
+// ListTenants sums up jobs by tenant. Its tokens are the last one listed.
 func (s *Service) ListTenants(ctx context.Context, req *pb.ListTenantsRequest) (*pb.ListTenantsResponse, error) {
 	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
@@ -230,7 +230,7 @@ func tenantToProto(t *controller.Tenant) *pb.Tenant {
 	return out
 }
 
-// ExplainJob says why a job waited, when it starts and ends, and what it uses.
+// ExplainJob says why a job waited, when it starts and ends, and how it uses its GPUs.
 func (s *Service) ExplainJob(ctx context.Context, req *pb.ExplainJobRequest) (*pb.ExplainJobResponse, error) {
 	id, job, err := convert.ParseJob("name", req.GetName())
 	if err != nil {
@@ -312,7 +312,7 @@ func (s *Service) lookAhead(ctx context.Context, id, job string, out *pb.Explain
 // longestUsage bounds how far back the samples of a job are read.
 const longestUsage = 7 * 24 * time.Hour
 
-// usage is what the samples that name a job say; nil without any.
+// usage sums up the samples that name a job; nil without any.
 func (s *Service) usage(ctx context.Context, id, job string, p *pb.Job) (*pb.ExplainJobResponse_Usage, error) {
 	if p.GetStartTime() == nil {
 		return nil, nil
@@ -331,8 +331,8 @@ func (s *Service) usage(ctx context.Context, id, job string, p *pb.Job) (*pb.Exp
 		from, out.Partial = to.Add(-longestUsage), true
 	}
 	var busy, memory, power mean
-	err = s.o.Samples.Read(ctx, id, samples.Query{From: time.Duration(from.UnixNano()), To: time.Duration(to.UnixNano()),
-		Job: job, Resolution: samples.Fine}, func(one *telemetry.GPUSample) error {
+	err = s.o.Samples.Read(ctx, id, samples.Query{From: time.Duration(from.UnixNano()),
+		To: time.Duration(to.UnixNano()), Job: job, Resolution: samples.Fine}, func(one *telemetry.GPUSample) error {
 		at := time.Unix(0, int64(one.Time))
 		if out.SampleCount == 0 || at.Before(out.StartTime.AsTime()) {
 			out.StartTime = timestamppb.New(at)

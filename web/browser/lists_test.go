@@ -1,0 +1,95 @@
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// sendEvents sends events of a scheduler, a line of JSON each.
+func sendEvents(t *testing.T, s *service, id string, events ...string) {
+	t.Helper()
+	body := fmt.Sprintf(`{"parent":"schedulers/%s","events":[%s]}`, id, strings.Join(events, ","))
+	resp, err := http.Post(s.pages+"/v1/events:ingest", "application/x-ndjson", strings.NewReader(body))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatal(resp, err)
+	}
+	_ = resp.Body.Close()
+}
+
+// TestJobsPages: timeline, jobs, a job and tenants without an event, with jobs of hostile names, and of a cluster.
+func TestJobsPages(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
+	s.call(t, "scheduler", "register", "--builtin", "fifo", "--id", "new", "--nodes", "2", "--gpus-per-node", "4")
+	p := open(t, s)
+	p.visit(s.pages + "/schedulers/new/timeline")
+	p.check("registered-timeline", "(?s)GPUs held.*has no events yet", "400")
+	p.visit(s.pages + "/schedulers/new/jobs")
+	p.check("registered-jobs", "No job is known that fits")
+	p.visit(s.pages + "/schedulers/new/tenants")
+	p.check("registered-tenants", "No job was there")
+
+	evil := `</script><img src=/x onerror=alert(1)>` + strings.Repeat("w", 80)
+	at := `"schedulerTime":"2026-01-31T0%d:00:00Z"`
+	sendEvents(t, s, "new",
+		fmt.Sprintf(`{"eventId":"1","kind":"SUBMITTED",`+at+`,`+
+			`"job":{"jobId":%q,"tenant":%q,"user":%q,"milliGpus":"8000"}}`, 1, evil, evil, evil),
+		fmt.Sprintf(`{"eventId":"2","kind":"STARTED",`+at+`,`+
+			`"job":{"jobId":%q},"placement":[{"nodeId":%q,"gpus":8}]}`, 2, evil, evil),
+		fmt.Sprintf(`{"eventId":"3","kind":"SUBMITTED",`+at+`,`+
+			`"job":{"jobId":"ns/waits","tenant":"b","milliGpus":"1000"}}`, 3),
+		fmt.Sprintf(`{"eventId":"4","kind":"HEARTBEAT",`+at+`}`, 4))
+	for _, page := range []struct{ name, path, ready string }{
+		{"hostile-timeline", "/timeline", "2 jobs from 2026"},
+		{"hostile-nodes", "/timeline?rows=nodes", "2 jobs from 2026"},
+		{"hostile-jobs", "/jobs", "ns/waits"},
+		{"hostile-job", "/jobs?job=ns~2Fwaits", "(?s)It waits, for.*Fewer GPUs were free than it asks for"},
+		{"hostile-tenants", "/tenants", "(?s)Shares.*GPU-hours"},
+	} {
+		p.visit(s.pages + "/schedulers/new" + page.path)
+		p.check(page.name, page.ready)
+		if js[int](p, `document.querySelectorAll("img").length`) > 0 {
+			t.Errorf("%s: a name became an element", page.path)
+		}
+	}
+	p.click("b")
+	p.sees("ns/waits")
+	if got := js[string](p, "location.search"); got != "?tenant=b" {
+		t.Errorf("the jobs of a tenant are at %s", got)
+	}
+}
+
+// TestTimelinePage: a cluster's timeline is read and looked into by keys, the place is in the URL, and no part of the
+// page grows with the jobs.
+func TestTimelinePage(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
+	emulated(t, s, "demo")
+	p := open(t, s)
+	p.visit(s.pages + "/schedulers/demo/timeline?rows=nodes")
+	p.sees("(?s)Load of the next 12 hours.*Table of GPUs by node")
+	longest := `new Promise(done => new PerformanceObserver(l => done(Math.max(...l.getEntries().map(e => e.duration)))).
+		observe({type: "longtask", buffered: true}) || setTimeout(() => done(0), 1000))`
+	t.Logf("longest task of the main thread: %.0f ms (0: none of 50 ms)", js[float64](p, longest))
+	p.check("timeline", "(?s)Load of the next 12 hours.*Table of GPUs by node")
+	cells := js[int](p, `Number(document.querySelector("figure.timeline").dataset.cells)`)
+	if cells == 0 || cells > 40*96 {
+		t.Errorf("%d cells", cells)
+	}
+	p.do(chromedp.Focus("figure.timeline canvas"), chromedp.KeyEvent(kb.ArrowLeft), chromedp.KeyEvent(kb.ArrowDown))
+	p.sees(`from 20\d\d-.*: [\d.]+ GPUs held`)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	eventually(t, "a closer look", func() bool { return js[bool](p, `location.search.includes("from=")`) })
+	p.sees("The latest day")
+	p.click("28 d")
+	p.sees("(?s)Marks.*Table|Table of GPUs by node")
+	p.visit(s.pages + "/schedulers/demo/jobs?state=RUNNING")
+	p.check("jobs", "The latest submitted first")
+	js[bool](p, `document.querySelector("tbody a").click(), true`)
+	p.check("job", "(?s)It (runs|ended).*Why it waited.*When it ran")
+	p.visit(s.pages + "/schedulers/demo/tenants?days=28")
+	p.check("tenants", "(?s)Shares.*GPU-hours waited for")
+}
