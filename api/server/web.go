@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -55,6 +56,7 @@ type web struct {
 	sessions *access.Sessions // nil if callers are not identified
 	relay    *relay
 	paths    http.Handler
+	callers  callers
 }
 
 func newWeb(s *Server, o *Options) *web {
@@ -161,7 +163,8 @@ func sameSite(r *http.Request) error {
 	return nil
 }
 
-// identify finds a request's caller by a token, the session of its cookie, or a certificate.
+// identify finds a request's caller by a token, the session of its cookie, or a certificate. A certificate also counts
+// beside the cookie of a session that has ended: the connection still proves it.
 func (h *web) identify(r *http.Request) (c access.Caller, by access.Credential, session *access.Session, err error) {
 	var ended error
 	cookie, none := r.Cookie(cookieName(r))
@@ -179,6 +182,37 @@ func (h *web) identify(r *http.Request) (c access.Caller, by access.Credential, 
 	return c, by, nil, err
 }
 
+// maxRequests bounds the requests of a caller that are under way, watches among them, below the connections of all.
+const maxRequests = 500
+
+// callers count the requests of each caller that are under way.
+type callers struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+// enter counts a request, unless there are maxRequests of the caller.
+func (c *callers) enter(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n[name] >= maxRequests {
+		return false
+	}
+	if c.n == nil {
+		c.n = map[string]int{}
+	}
+	c.n[name]++
+	return true
+}
+
+func (c *callers) leave(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n[name]--; c.n[name] == 0 {
+		delete(c.n, name)
+	}
+}
+
 // identified has the handler's calls made with the credential of the request's caller.
 func (h *web) identified(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -187,7 +221,15 @@ func (h *web) identified(api http.Handler) http.Handler {
 			id = h.server.newID()
 		}
 		w.Header().Set(requestIDHeader, id) // of errors, too
-		_, credential, session, err := h.identify(r)
+		caller, credential, session, err := h.identify(r)
+		if err == nil {
+			if !h.callers.enter(caller.Name) {
+				err = status.Errorf(codes.ResourceExhausted, "%d requests of the caller are under way: end some",
+					maxRequests)
+			} else {
+				defer h.callers.leave(caller.Name)
+			}
+		}
 		writes := r.Method != http.MethodGet && r.Method != http.MethodHead
 		if err == nil && session != nil && writes && r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == "" {
 			err = status.Error(codes.PermissionDenied, "a change by a session needs the header Origin")

@@ -433,6 +433,39 @@ func TestWrongTokens(t *testing.T) {
 	}
 }
 
+// TestRequestsOfACaller: a caller with as many requests as one may have is refused, others are not, and requests that
+// have ended count no more.
+func TestRequestsOfACaller(t *testing.T) {
+	s := newSecured(t)
+	web := s.browse()
+	who := func(token string) int {
+		resp, _ := web.do("GET", "/v1/schedulers", "", "Authorization", "Bearer "+token)
+		return resp.StatusCode
+	}
+	if got := who("token-viewer"); got != 200 {
+		t.Fatalf("the first: %d", got)
+	}
+	held := &s.server.web.callers
+	for underWay := 1; underWay > 0; time.Sleep(time.Millisecond) { // its handler may still return
+		held.mu.Lock()
+		underWay = len(held.n)
+		held.mu.Unlock()
+	}
+	for range maxRequests {
+		held.enter("viewer")
+	}
+	if got := who("token-viewer"); got != 429 {
+		t.Errorf("one more: %d", got)
+	}
+	if got := who("token-operator"); got != 200 {
+		t.Errorf("another caller: %d", got)
+	}
+	held.leave("viewer")
+	if got := who("token-viewer"); got != 200 {
+		t.Errorf("after one has ended: %d", got)
+	}
+}
+
 // TestHosts: where every caller may do anything, a name of another site that points to this host opens nothing.
 func TestHosts(t *testing.T) {
 	f := serve(t, nil)

@@ -14,6 +14,20 @@ interface Page {
   rules?: RuleSummary[];
 }
 
+// whole reads all pages of findings, at most 20,000 findings.
+async function whole(parent: string, state: string): Promise<Page> {
+  const out: Page & { nextPageToken?: string } = { findings: [] };
+  do {
+    const query = new URLSearchParams({ pageSize: "1000", ...(state && { state }),
+      ...(out.nextPageToken && { pageToken: out.nextPageToken }) });
+    const next = await get<Page & { nextPageToken?: string }>(`${parent}?${query}`);
+    out.findings!.push(...(next.findings ?? []));
+    out.rules ??= next.rules;
+    out.nextPageToken = next.nextPageToken;
+  } while (out.nextPageToken && out.findings!.length < 20_000);
+  return out;
+}
+
 const day = 86400e3;
 
 const acts = {
@@ -27,8 +41,7 @@ export function FindingsPage(p: { schedulers: Loaded<Scheduler[]>; url: URL; who
   const all = p.schedulers.data ?? [];
   const name = /^[a-z0-9-]+$/.exec(p.url.searchParams.get("scheduler") ?? "")?.[0] || id(all[0]?.name);
   const state = p.url.searchParams.get("state") === "all" ? "" : "OPEN";
-  const d = useLoaded<Page>(`${name} ${state}`, async () => name
-    ? get(path(`schedulers/${name}`) + "/findings?pageSize=1000" + (state && "&state=" + state)) : {});
+  const d = useLoaded<Page>(`${name} ${state}`, async () => name ? whole(`${path(`schedulers/${name}`)}/findings`, state) : {});
   const [act, setAct] = useState<{ verb: keyof typeof acts; finding: Finding }>();
   const rules = [...(d.data?.rules ?? [])].sort((a, b) => (b.wastedGpuHours ?? 0) - (a.wastedGpuHours ?? 0));
   const rows = [...(d.data?.findings ?? [])].sort((a, b) => Number(b.state === "OPEN") - Number(a.state === "OPEN") ||

@@ -60,7 +60,7 @@ export function percent(share: number | undefined): string {
 
 // quantity is a value of a metric of the simulator or of a scheduler: seconds where its name says so.
 export function quantity(metric: string, v: number | undefined, unit: Unit): string {
-  return isTime(metric) ? seconds(v, unit) : number(v, 4);
+  return isTime(metric) ? seconds(v, unit) : number(v, 4) + (metric === "slowdown" && v !== undefined ? "\u00a0×" : "");
 }
 
 // isTime says whether a metric is a span of time in seconds: avg_queue and restart_s_per_job, not queue_length or jobs_per_s.
