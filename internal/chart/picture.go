@@ -180,8 +180,8 @@ func (x *cell) margins() margins {
 	if x.Title != "" {
 		m.top += lineSize + 2
 	}
-	if len(x.names) > 0 {
-		m.top += lineSize + 4
+	if n := len(x.legend()); n > 0 {
+		m.top += float64(n)*lineSize + 4
 	}
 	return m
 }
@@ -238,12 +238,33 @@ func (x *cell) head(c canvas) {
 			style{size: titleSize, bold: true}.fit(x.Title, x.right-x.left), style{size: titleSize, bold: true})
 		y += 2
 	}
-	at, label := x.left, style{size: labelSize}
-	for _, l := range x.names {
-		l.sample(c, at, y+lineSize/2-1)
-		c.text(&Mark{Color: Soft}, Point{at + sampleWidth + 5, y + lineSize/2 + 3}, l.mark().Name, label)
-		at += sampleWidth + 5 + 1.1*label.width(l.mark().Name) + 16 // the reader's font may be wider
+	for _, line := range x.legend() {
+		at := x.left
+		for _, l := range line {
+			l.sample(c, at, y+lineSize/2-1)
+			c.text(&Mark{Color: Soft}, Point{at + sampleWidth + 5, y + lineSize/2 + 3}, l.mark().Name, style{size: labelSize})
+			at += legendWidth(l)
+		}
+		y += lineSize
 	}
+}
+
+// legendWidth is the room of a name with its sample. The reader's font may be wider.
+func legendWidth(l Layer) float64 {
+	return sampleWidth + 5 + 1.1*style{size: labelSize}.width(l.mark().Name) + 16
+}
+
+// legend has the named layers in lines that fit the cell.
+func (x *cell) legend() (lines [][]Layer) {
+	at := 0.0
+	for _, l := range x.names {
+		if len(lines) == 0 || at+legendWidth(l)-16 > x.right {
+			lines, at = append(lines, nil), x.left
+		}
+		lines[len(lines)-1] = append(lines[len(lines)-1], l)
+		at += legendWidth(l)
+	}
+	return lines
 }
 
 // Write writes the picture in the format of the file name's extension: .png,

@@ -64,7 +64,7 @@ var meanings = map[string]string{
 	"parallel":        "how many are computed, or measured, at a time",
 	"period":          "time between samples",
 	"poll-interval":   "time between looks at the scheduler",
-	"plot":            "picture to draw, a .png or .svg file, or of most commands a page, .html",
+	"plot":            "figures to draw, a .svg or .png file, or a page, .html",
 	"reason":          "why, for people and 'autosched admin audit list'",
 	"revision":        "revision of the configuration",
 	"round":           "number of a stored round",

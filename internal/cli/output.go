@@ -96,22 +96,38 @@ func ReadInput[T any](cmd *cobra.Command, path string, read func(io.Reader) (*T,
 	return v, nil
 }
 
-// CheckPlot checks the path of --plot, which names its format.
-func CheckPlot(path string, formats ...string) error {
-	if path == "" || slices.Contains(formats, filepath.Ext(path)) {
+// PlotFlag is --plot, the file of a command's figures.
+type PlotFlag struct{ Path string }
+
+// Add adds the flag.
+func (f *PlotFlag) Add(cmd *cobra.Command) { cmd.Flags().StringVar(&f.Path, "plot", "", "") }
+
+// Check checks that the file's name has a format.
+func (f *PlotFlag) Check() error {
+	if f.Path == "" || slices.Contains([]string{".svg", ".png", ".html"}, filepath.Ext(f.Path)) {
 		return nil
 	}
-	return UsageError{fmt.Errorf("--plot: %q does not end in %s", path, strings.Join(formats, " or "))}
+	return UsageError{fmt.Errorf("--plot: %q does not end in .svg, .png or .html", f.Path)}
 }
 
-// WritePlot writes the file of --plot: the page, or its figures alone.
-func WritePlot(path string, page *chart.Page) error {
-	return WriteFile(path, "--plot", func(out io.Writer) error {
-		if filepath.Ext(path) == ".html" {
-			return page.Write(out)
-		}
-		return page.Picture().Write(out, path)
-	})
+// Write writes a page to the file, if one is named.
+func (f *PlotFlag) Write(page func() (*chart.Page, error)) error {
+	if f.Path == "" {
+		return nil
+	}
+	p, err := page()
+	if err != nil {
+		return err
+	}
+	return WriteFile(f.Path, "--plot", func(out io.Writer) error { return f.WriteTo(out, p) })
+}
+
+// WriteTo writes a page, or its figures alone, as the name of the file says.
+func (f *PlotFlag) WriteTo(out io.Writer, p *chart.Page) error {
+	if filepath.Ext(f.Path) == ".html" {
+		return p.Write(out)
+	}
+	return p.Picture().Write(out, f.Path)
 }
 
 // WriteOutput writes to a file that replaces an existing one once it is complete, or to

@@ -16,6 +16,7 @@ import (
 
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/internal/cells"
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/report"
@@ -28,6 +29,7 @@ import (
 
 // comparisonOptions are the flags of compare.
 type comparisonOptions struct {
+	plot       cli.PlotFlag
 	history    cli.HistoryFlags
 	goal       cli.GoalFlags
 	estimates  estimatesFlag
@@ -108,6 +110,7 @@ same command continues, and one with more rows or windows simulates only what is
 	o.history.AddNodeEvents(cmd)
 	o.history.AddConclusion(cmd)
 	o.goal.Add(cmd)
+	o.plot.Add(cmd)
 	o.estimates.add(cmd)
 	o.answer.add(cmd, &o.history)
 	fl := cmd.Flags()
@@ -197,7 +200,7 @@ func (o *comparisonOptions) check() error {
 			return cli.Usage(fmt.Errorf("%q names two rows: name one of them, as in --row NAME=SCHEDULER", r.Name))
 		}
 	}
-	return nil
+	return o.plot.Check()
 }
 
 // parseRow reads [NAME=]SCHEDULER[:PART,...].
@@ -289,6 +292,9 @@ func (o *comparisonOptions) run(ctx context.Context, notes io.Writer) (*replay.C
 	}
 	if err == nil && o.out != "" {
 		err = report.WriteComparison(r, o.out)
+	}
+	if err == nil {
+		err = o.plot.Write(func() (*chart.Page, error) { return report.ComparisonFigures(r), nil })
 	}
 	return r, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/energy"
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
@@ -26,6 +27,7 @@ import (
 
 // evaluateOptions are the flags of evaluate.
 type evaluateOptions struct {
+	plot     cli.PlotFlag
 	history  cli.HistoryFlags
 	round    cli.TuneFlags
 	limits   rollout.Limits
@@ -144,6 +146,7 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 		"configurations that fixed-history and fixed-oracle measure (0: --budget for every round)")
 	fl.DurationVar(&o.interval, "interval", round.DefaultInterval, "")
 	addJobs(cmd, &o.jobs)
+	o.plot.Add(cmd)
 }
 
 // quickBudget is the budget of a method that tunes once, without --full.
@@ -177,7 +180,7 @@ func (o *evaluateOptions) check() error {
 	if err := round.CheckObjective(o.round.Objective, true); err != nil {
 		return cli.Usage(fmt.Errorf("--%w", err))
 	}
-	if err := cmp.Or(o.round.CheckSettings(), o.answer.check(o.history.JSON)); err != nil {
+	if err := cmp.Or(o.round.CheckSettings(), o.answer.check(o.history.JSON), o.plot.Check()); err != nil {
 		return err
 	}
 	_, badSearch := round.ParseSearch(string(o.round.Settings.Search))
@@ -284,6 +287,9 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 	}
 	if err == nil && o.out != "" {
 		err = report.Write(r, o.out)
+	}
+	if err == nil {
+		err = o.plot.Write(func() (*chart.Page, error) { return report.Figures(r), nil })
 	}
 	return r, err
 }

@@ -19,6 +19,7 @@ import (
 
 // fidelityOptions are the flags of fidelity.
 type fidelityOptions struct {
+	plot    cli.PlotFlag
 	history cli.HistoryFlags
 	runs    string
 	models  string // to write
@@ -66,6 +67,7 @@ the simulation does not describe it. docs/fidelity.md has the limits and the rea
 	cmd.Flags().StringVar(&o.models, "models-out", "",
 		"write the performance models learnt from the first half of --runs to this file, for --models")
 	cmd.Flags().StringVar(&o.events, "node-events-out", "", "")
+	o.plot.Add(cmd)
 	return cmd
 }
 
@@ -78,7 +80,7 @@ func (o *fidelityOptions) check() error {
 	if o.models != "" && o.runs == "" {
 		return cli.Usage(errors.New("--models-out: models are learnt from --runs: name a service's directory or a CSV of jobs"))
 	}
-	return nil
+	return o.plot.Check()
 }
 
 // run compares. Notes go to notes.
@@ -111,7 +113,8 @@ func (o *fidelityOptions) run(ctx context.Context, notes io.Writer) (*fidelityRe
 			return nil, err
 		}
 	}
-	return &fidelityReport{in.Trace.Name(), in.Trace.Synthetic(), r, learned}, nil
+	out := &fidelityReport{in.Trace.Name(), in.Trace.Synthetic(), r, learned}
+	return out, o.plot.Write(out.page)
 }
 
 // learn learns performance models from the first half of the runs, nil without runs, and writes them.

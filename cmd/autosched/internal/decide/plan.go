@@ -24,6 +24,7 @@ import (
 
 // planOptions are the flags of plan.
 type planOptions struct {
+	plot    cli.PlotFlag
 	history cli.HistoryFlags
 	keep    []string
 	moves   []string
@@ -60,6 +61,7 @@ docs/compare.md says more.`,
 	}
 	o.history.Add(cmd)
 	o.history.AddConclusion(cmd)
+	o.plot.Add(cmd)
 	fl := cmd.Flags()
 	fl.StringArrayVar(&o.keep, "subject-to", nil, "")
 	fl.StringArrayVar(&o.moves, "move-quota", nil,
@@ -105,7 +107,7 @@ func (o *planOptions) check() error {
 	if len(o.moves) > 0 && o.history.Quota.Quota == cli.QuotaNames[simulator.QuotaOff] {
 		return cli.Usage(errors.New("--move-quota needs quotas: --vc with --quota strict or borrow"))
 	}
-	return nil
+	return o.plot.Check()
 }
 
 // run simulates. Notes and progress go to notes.
@@ -157,7 +159,7 @@ func (o *planOptions) run(ctx context.Context, notes io.Writer) (*planReport, er
 		out.Group = g.String()
 	}
 	out.Assumptions = assumptions(w, o.history.Quota.Auto(), len(out.Group) > 0)
-	return out, nil
+	return out, o.plot.Write(out.page)
 }
 
 // groupNamed finds a group by its place, name, partition or GPU model; "" is the one with

@@ -275,13 +275,13 @@ func noteAsking(o *simulator.Options) *bool {
 }
 
 // drawRun draws GPUs in use and queued over time, and the distribution of JCTs.
-func drawRun(samples []simulator.Sample, jobs []simulator.Outcome, gpus int) *chart.Picture {
-	return &chart.Picture{
-		Label: "GPUs in use and queued over time, and the share of jobs by job completion time",
-		Rows: []chart.Row{
+func drawRun(samples []simulator.Sample, jobs []simulator.Outcome, gpus int) *chart.Page {
+	return &chart.Page{
+		Name: "GPUs in use and queued over time, and the share of jobs by job completion time",
+		Sections: []chart.Section{{Title: "The run", Rows: []chart.Row{
 			{Height: 330, Charts: []*chart.Chart{usageChart(samples, gpus)}},
 			{Height: 330, Charts: []*chart.Chart{jctChart(jobs)}},
-		},
+		}}},
 	}
 }
 

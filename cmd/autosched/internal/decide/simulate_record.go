@@ -24,8 +24,9 @@ import (
 
 // recordFlags name the files that simulate writes about a run.
 type recordFlags struct {
-	series, tenants, timeline, plot, jobs, events string
-	interval                                      time.Duration
+	series, tenants, timeline, jobs, events string
+	plot                                    cli.PlotFlag
+	interval                                time.Duration
 }
 
 func (f *recordFlags) add(cmd *cobra.Command) {
@@ -46,7 +47,7 @@ func (f *recordFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.jobs, "jobs-out", "", "")
 	fl.StringVar(&f.events, "events-out", "", "write what the scheduler would report to the service to this file, an event "+
 		"in JSON to a line: a trace of what was simulated (.gz: compressed)")
-	fl.StringVar(&f.plot, "plot", "", "")
+	f.plot.Add(cmd)
 }
 
 // recorder writes the files of one run.
@@ -71,7 +72,7 @@ func (f *recordFlags) check() error {
 	if f.interval < time.Second {
 		return cli.Usage(fmt.Errorf("--series-interval: %v is less than a second", f.interval))
 	}
-	return cli.CheckPlot(f.plot, ".png", ".svg")
+	return f.plot.Check()
 }
 
 // begin opens the files and sets the options of a run that fill them.
@@ -91,7 +92,7 @@ func (f *recordFlags) begin(sim *simulator.Sim, w *workload.Workload, c workload
 		return file
 	}
 	r.series, r.tenants = open("--series", f.series), open("--series-by-tenant", f.tenants)
-	r.jobs, r.plot, r.timeline = open("--jobs-out", f.jobs), open("--plot", f.plot), open("--timeline", f.timeline)
+	r.jobs, r.plot, r.timeline = open("--jobs-out", f.jobs), open("--plot", f.plot.Path), open("--timeline", f.timeline)
 	r.reports = open("--events-out", f.events)
 	if err != nil {
 		r.abort()
@@ -229,7 +230,7 @@ func (r *recorder) end(o *simulator.Options, gpus int) error {
 		{"--events-out", r.reports, func() error { return r.reportErr }},
 		{"--jobs-out", r.jobs, func() error { return writeOutcomes(r.jobs, r.sim) }},
 		{"--plot", r.plot, func() error {
-			return drawRun(r.samples, r.sim.Outcomes(nil), gpus).Write(r.plot, r.flags.plot)
+			return r.flags.plot.WriteTo(r.plot, drawRun(r.samples, r.sim.Outcomes(nil), gpus))
 		}},
 	} {
 		if x.file == nil {

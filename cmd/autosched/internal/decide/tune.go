@@ -38,7 +38,7 @@ type tuneOptions struct {
 	sampler string
 	truth   bool
 	within  time.Duration
-	plot    string
+	plot    cli.PlotFlag
 	top     int
 
 	given     func(flag string) bool
@@ -97,10 +97,8 @@ of the objective, which may not be the row listed first.`,
 			if err != nil {
 				return err
 			}
-			if o.plot != "" {
-				if err := plotTune(o.plot, r, o.top); err != nil {
-					return err
-				}
+			if err := o.plot.Write(func() (*chart.Page, error) { return tunePage(r, o.top) }); err != nil {
+				return err
 			}
 			return o.answer.show(cmd, o.history.JSON, "tuning/v1", r,
 				func() (recommendation, error) {
@@ -132,7 +130,7 @@ func (o *tuneOptions) add(cmd *cobra.Command) {
 	fl.StringVar(&o.at, "at", "", "(default: the last submission before --to)")
 	fl.StringVar(&o.sampler, "sampler", search.DefaultSampler, "")
 	fl.BoolVar(&o.truth, "truth", false, "tune on the trace's true future instead of forecast ones, as a bound")
-	fl.StringVar(&o.plot, "plot", "", "")
+	o.plot.Add(cmd)
 	fl.DurationVar(&o.within, "time", 0,
 		fmt.Sprintf("how long to search (0: only --budget counts; with it --budget is at least %d unless given); the "+
 			"result then depends on the machine", timedBudget))
@@ -169,7 +167,7 @@ func (o *tuneOptions) check() error {
 	if err := o.answer.check(o.history.JSON); err != nil {
 		return err
 	}
-	if err := cli.CheckPlot(o.plot, ".png", ".svg", ".html"); err != nil {
+	if err := o.plot.Check(); err != nil {
 		return err
 	}
 	switch {

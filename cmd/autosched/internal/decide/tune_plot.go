@@ -13,13 +13,13 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// plotTune draws a search: the best objective after each trial, the front if
+// tunePage draws a search: the best objective after each trial, the front if
 // there is one, all configurations as lines through their parameters, and the
 // objective against each parameter.
-func plotTune(path string, r *tuneReport, top int) error {
+func tunePage(r *tuneReport, top int) (*chart.Page, error) {
 	d := newTuneDrawing(r)
 	if len(d.trials) == 0 {
-		return fmt.Errorf("--plot: no trial has an objective to draw")
+		return nil, fmt.Errorf("--plot: no trial has an objective to draw")
 	}
 	first := []*chart.Chart{d.bestSoFar()}
 	if len(r.Front) > 0 {
@@ -46,13 +46,13 @@ func plotTune(path string, r *tuneReport, top int) error {
 	}
 	var text strings.Builder
 	if err := r.print(&text, top); err != nil {
-		return err
+		return nil, err
 	}
 	lead, class := "Keep the incumbent", "open"
 	if r.Adopt {
 		lead, class = "Change the configuration", "good"
 	}
-	return cli.WritePlot(path, &chart.Page{
+	return &chart.Page{
 		Name: fmt.Sprintf("AutoSched tune: %s on %s at %s", r.Scheduler, r.Trace, r.At), Synthetic: r.Synthetic,
 		Lead: lead, Class: class, Details: []string{r.Reason}, Text: text.String(), Sections: sections,
 		Facts: []chart.Fact{
@@ -63,7 +63,7 @@ func plotTune(path string, r *tuneReport, top int) error {
 			{Name: "Configuration in force", Value: r.Incumbent.String(), Mono: true},
 			{Name: "Best", Value: r.Best.String(), Mono: true},
 		},
-	})
+	}, nil
 }
 
 // tuneDrawing is a search as it is drawn.
@@ -185,8 +185,11 @@ func (d *tuneDrawing) shade(i int) chart.Color {
 // configuration would hide the rest.
 func (d *tuneDrawing) objective() chart.Axis {
 	lo, hi := d.objectives()
-	return chart.Axis{Name: d.report.Objective + d.unit(), Log: hi > 4*lo}
+	return chart.Axis{Name: d.name(), Log: hi > 4*lo}
 }
+
+// name is the objective without its constraints, with its unit.
+func (d *tuneDrawing) name() string { return d.report.goal.Objective() + d.unit() }
 
 func (d *tuneDrawing) unit() string {
 	if d.report.Unit == "" {
@@ -223,7 +226,7 @@ func (d *tuneDrawing) dots(at func(i int) chart.Point) []chart.Layer {
 }
 
 func (d *tuneDrawing) bestSoFar() *chart.Chart {
-	title := fmt.Sprintf("%s: best so far", d.report.Objective)
+	title := fmt.Sprintf("%s: best so far", d.report.goal.Objective())
 	if d.lost > 0 {
 		title += fmt.Sprintf(" (without %d that could not be measured)", d.lost)
 	}
@@ -266,7 +269,7 @@ func (d *tuneDrawing) parallel() *chart.Chart {
 	for _, a := range d.axes {
 		axes = append(axes, chart.Dimension{Name: a.name, Ticks: chart.Spread(a.labels, .08)})
 	}
-	axes = append(axes, chart.Dimension{Name: d.report.Objective + d.unit(),
+	axes = append(axes, chart.Dimension{Name: d.name(),
 		Ticks: []chart.Tick{{Value: 0, Label: chart.Compact(lo)}, {Value: 1, Label: chart.Compact(hi)}}})
 	var lines []chart.Polyline
 	for _, i := range d.order {

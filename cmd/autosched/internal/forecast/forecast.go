@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,7 +17,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/generation/arrivals"
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
 )
@@ -57,6 +61,7 @@ type forecastEvalOptions struct {
 	rolling                arrivals.Rolling
 	horizon                time.Duration
 	json                   bool
+	plot                   cli.PlotFlag
 
 	forecasters []*arrivals.Forecaster // after check
 }
@@ -91,6 +96,9 @@ Methods:
 			if err != nil {
 				return err
 			}
+			if err := o.plot.Write(r.page); err != nil {
+				return err
+			}
 			return cli.Show(cmd.OutOrStdout(), o.json, "forecast/v1", r.document(), r.print)
 		},
 	}
@@ -99,6 +107,7 @@ Methods:
 }
 
 func (o *forecastEvalOptions) add(cmd *cobra.Command) {
+	o.plot.Add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.trace, "trace", "", "")
 	f.StringVar(&o.from, "from", "", "(required)")
@@ -171,7 +180,7 @@ func (o *forecastEvalOptions) check() error {
 		}
 		o.forecasters = append(o.forecasters, f)
 	}
-	return nil
+	return o.plot.Check()
 }
 
 // run scores the methods. Notes and progress go to notes.
@@ -351,6 +360,39 @@ func (r *forecastReport) print(w io.Writer) error {
 			s.MAEPerBin, s.Bias, s.Coverage80, s.Burstiness, s.RelMin, s.RelMed, s.RelMax)
 	}
 	return t.Flush()
+}
+
+// page draws the error of each method by day.
+func (r *forecastReport) page() (*chart.Page, error) {
+	var text strings.Builder
+	if err := r.print(&text); err != nil {
+		return nil, err
+	}
+	best := r.Results[0]
+	c := &chart.Chart{X: chart.Axis{Labels: true},
+		Y: chart.Axis{Name: "mean |error| / max(real, 1)", Include: []float64{0}}}
+	days := slices.Sorted(maps.Keys(best.RelByDay))
+	for k, day := range days {
+		if len(days) <= 8 || k%(len(days)/8+1) == 0 {
+			c.X.Ticks = append(c.X.Ticks, chart.Tick{Value: float64(k), Label: day})
+		}
+	}
+	for i, s := range r.Results {
+		if s.WAPE < best.WAPE {
+			best = s
+		}
+		var curve []chart.Point
+		for k, day := range days {
+			curve = append(curve, chart.Point{X: float64(k), Y: s.RelByDay[day]})
+		}
+		c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Name: s.Method, Tip: s.Method, Color: chart.Series(i)},
+			Points: curve, Dash: chart.SeriesDash(i)}, &chart.Dots{Mark: chart.Mark{Color: chart.Series(i)}, Points: curve})
+	}
+	return &chart.Page{Name: "AutoSched forecast: " + r.Count + " of " + r.Trace, Synthetic: r.Synthetic, Class: "open",
+		Lead: fmt.Sprintf("%s errs least: by %s of the arrivals, and %s of the hours are in its band of 80 %%", best.Method,
+			units.Percent(best.WAPE), units.Percent(best.Coverage80)), Text: text.String(),
+		Sections: []chart.Section{{Title: "Error by day", Hint: "Forecasts of " + spanText(r.Horizon) + ".",
+			Rows: []chart.Row{{Height: 340, Charts: []*chart.Chart{c}}}}}}, nil
 }
 
 // spanText writes a horizon in hours or minutes.

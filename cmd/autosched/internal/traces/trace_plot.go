@@ -15,16 +15,16 @@ import (
 	"github.com/autosched/autosched/workload/stats"
 )
 
-// plotStats draws the statistics of trace stats.
-func plotStats(path string, w *workload.Workload, s *stats.Description) error {
+// statsPage draws the statistics of trace stats.
+func statsPage(w *workload.Workload, s *stats.Description) (*chart.Page, error) {
 	var text strings.Builder
 	if err := printStats(&text, s); err != nil {
-		return err
+		return nil, err
 	}
 	section := func(title, hint string, charts ...*chart.Chart) chart.Section {
 		return chart.Section{Title: title, Hint: hint, Rows: []chart.Row{{Height: 300, Charts: charts}}}
 	}
-	return cli.WritePlot(path, &chart.Page{
+	return &chart.Page{
 		Name: "Trace " + s.Name, Synthetic: s.Synthetic, Text: text.String(), Facts: statsFacts(s),
 		Sections: []chart.Section{
 			section("Load", "Point at a figure for its values. Above the cluster's GPUs jobs must queue.",
@@ -34,7 +34,7 @@ func plotStats(path string, w *workload.Workload, s *stats.Description) error {
 			section("Jobs", "How long jobs run and how many GPUs they ask for, by number and by GPU-time.",
 				durationsChart(w, s), sizesChart(s)),
 		},
-	})
+	}, nil
 }
 
 // statsFacts are the numbers above the figures.

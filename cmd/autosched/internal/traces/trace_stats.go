@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
@@ -24,7 +25,7 @@ type traceStatsOptions struct {
 	input   traceInput
 	window  traceWindow
 	cluster workload.Cluster
-	plot    string
+	plot    cli.PlotFlag
 
 	given func(flag string) bool
 }
@@ -66,7 +67,7 @@ SVG file, or with the numbers into an HTML page of one file.`,
 	o.input.add(cmd)
 	o.window.add(cmd)
 	cli.ClusterFlags(cmd, &o.cluster)
-	cmd.Flags().StringVar(&o.plot, "plot", "", "")
+	o.plot.Add(cmd)
 	return cmd
 }
 
@@ -80,7 +81,7 @@ func (o *traceStatsOptions) check() error {
 			return cli.Usage(err)
 		}
 	}
-	return cmp.Or(cli.CheckPlot(o.plot, ".png", ".svg", ".html"), o.input.check(), o.window.check())
+	return cmp.Or(o.plot.Check(), o.input.check(), o.window.check())
 }
 
 // run describes the trace, and draws the plot. Notes go to notes.
@@ -106,10 +107,7 @@ func (o *traceStatsOptions) run(ctx context.Context, notes io.Writer) (*stats.De
 		}
 	}
 	s := stats.Describe(w, cluster)
-	if o.plot != "" {
-		err = plotStats(o.plot, w, &s)
-	}
-	return &s, err
+	return &s, o.plot.Write(func() (*chart.Page, error) { return statsPage(w, &s) })
 }
 
 // manyRows is the length of a table: of longer ones the first rows are shown, or

@@ -59,7 +59,7 @@ type energyReportOptions struct {
 	gpus     []string // files of telemetry
 	read     cli.TelemetryFlags
 	until    string
-	plot     string
+	plot     cli.PlotFlag
 	jobs     string
 	top      int
 
@@ -107,7 +107,7 @@ changes next to nothing: compare over the same horizon (--idle-until).`,
 	fl.StringArrayVar(&o.gpus, "telemetry", nil, "")
 	fl.BoolVar(&o.facility, "facility-meter", false, "--measured is the facility's meter: PUE does not count again")
 	fl.StringVar(&o.until, "idle-until", "", "count idle nodes until this instant, if it is after the last end (as --to)")
-	fl.StringVar(&o.plot, "plot", "", "")
+	o.plot.Add(cmd)
 	fl.StringVar(&o.jobs, "jobs-out", "", "")
 	fl.IntVar(&o.top, "top", 15, "")
 	return cmd
@@ -116,7 +116,7 @@ changes next to nothing: compare over the same horizon (--idle-until).`,
 // check checks all that needs no trace.
 func (o *energyReportOptions) check() error {
 	o.simulated = o.replay.Given("scheduler") || o.config.Given()
-	if err := cmp.Or(cli.CheckPlot(o.plot, ".png", ".svg", ".html"),
+	if err := cmp.Or(o.plot.Check(),
 		cli.CheckInstant("idle-until", o.until)); err != nil {
 		return err
 	}
@@ -201,8 +201,8 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 			return nil, err
 		}
 	}
-	if o.plot != "" {
-		return r, cli.WritePlot(o.plot, r.page())
+	if err := o.plot.Write(func() (*chart.Page, error) { return r.page(), nil }); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
