@@ -242,7 +242,8 @@ func (x *cell) head(c canvas) {
 		at := x.left
 		for _, l := range line {
 			l.sample(c, at, y+lineSize/2-1)
-			c.text(&Mark{Color: Soft}, Point{at + sampleWidth + 5, y + lineSize/2 + 3}, l.mark().Name, style{size: labelSize})
+			c.text(&Mark{Color: Soft}, Point{at + sampleWidth + 5, y + lineSize/2 + 3}, l.mark().Name,
+				style{size: labelSize})
 			at += legendWidth(l)
 		}
 		y += lineSize

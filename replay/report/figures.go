@@ -107,8 +107,9 @@ func distributions(swatches []swatch, rows []replay.JobRows, jobs []workload.Job
 // inLegend puts the curves of a chart in its legend.
 func inLegend(c *chart.Chart, swatches []swatch) {
 	for _, l := range c.Layers {
-		if l, ok := l.(*chart.Line); ok && slices.ContainsFunc(swatches, func(s swatch) bool { return s.Name == l.Tip }) {
-			l.Name = l.Tip
+		line, ok := l.(*chart.Line)
+		if ok && slices.ContainsFunc(swatches, func(s swatch) bool { return s.Name == line.Tip }) {
+			line.Name = line.Tip
 		}
 	}
 }

@@ -385,12 +385,12 @@ func (r *forecastReport) page() (*chart.Page, error) {
 		for k, day := range days {
 			curve = append(curve, chart.Point{X: float64(k), Y: s.RelByDay[day]})
 		}
-		c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Name: s.Method, Tip: s.Method, Color: chart.Series(i)},
-			Points: curve, Dash: chart.SeriesDash(i)}, &chart.Dots{Mark: chart.Mark{Color: chart.Series(i)}, Points: curve})
+		mark := chart.Mark{Name: s.Method, Tip: s.Method, Color: chart.Series(i)}
+		c.Layers = append(c.Layers, &chart.Line{Mark: mark, Points: curve, Dash: chart.SeriesDash(i)}, &chart.Dots{Mark: chart.Mark{Color: chart.Series(i)}, Points: curve})
 	}
 	return &chart.Page{Name: "AutoSched forecast: " + r.Count + " of " + r.Trace, Synthetic: r.Synthetic, Class: "open",
-		Lead: fmt.Sprintf("%s errs least: by %s of the arrivals, and %s of the hours are in its band of 80 %%", best.Method,
-			units.Percent(best.WAPE), units.Percent(best.Coverage80)), Text: text.String(),
+		Lead: fmt.Sprintf("%s errs least: by %s of the arrivals, and %s of the hours are in its band of 80 %%",
+			best.Method, units.Percent(best.WAPE), units.Percent(best.Coverage80)), Text: text.String(),
 		Sections: []chart.Section{{Title: "Error by day", Hint: "Forecasts of " + spanText(r.Horizon) + ".",
 			Rows: []chart.Row{{Height: 340, Charts: []*chart.Chart{c}}}}}}, nil
 }

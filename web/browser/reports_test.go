@@ -1,0 +1,65 @@
+package browser
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestReports: pages that commands write have neither clipped nor overlapping text, on a phone, a laptop and a wide
+// screen.
+func TestReports(t *testing.T) {
+	dir := t.TempDir()
+	const small = " --trace sample --to 2017-10-09T06:00:00Z --nodes 16"
+	pages := map[string]string{}
+	for _, command := range []string{
+		"evaluate" + small + " --budget 6 --futures 2 --horizon 1h --methods default,preset --out DIR --plot DIR/figures.html",
+		"compare" + small + " --schedulers fifo,sjf,srtf,tiresias,themis,lucid,gandiva,gavel,astraea,optimus,pollux,chronus" +
+			" --out DIR --plot DIR/figures.html",
+		"tune --trace sample --at 2017-10-10T12:00:00Z --nodes 20 --budget 16 --futures 2" +
+			" --subject-to p99_jct<=1.1*incumbent --pareto avg_jct,p99_jct --plot DIR/figures.html",
+		"trace stats sample --nodes 16 --plot DIR/figures.html",
+		"energy report" + small + " --scheduler fifo --plot DIR/figures.html",
+		"fidelity --trace ../../examples/tutorial/sacct.psv --nodes 8 --scheduler fifo --recorded-scheduler fifo" +
+			" --plot DIR/figures.html",
+		"plan" + small + " --subject-to p95_queue<=6h --plot DIR/figures.html",
+		"forecast eval --trace sample --from 2017-10-11T00:00:00Z --to 2017-10-12T00:00:00Z --futures 5 --methods all" +
+			" --plot DIR/figures.html",
+	} {
+		name, _, _ := strings.Cut(command, " --")
+		name = strings.ReplaceAll(name, " ", "-")
+		at := filepath.Join(dir, name)
+		args := strings.Fields(strings.ReplaceAll(command, "DIR", at))
+		if text, err := exec.Command("mkdir", at).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		if text, err := exec.Command(program, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, text)
+		}
+		files, err := filepath.Glob(filepath.Join(at, "*.html"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s writes no page: %v", command, err)
+		}
+		for _, file := range files {
+			pages[name+" "+filepath.Base(file)] = file
+		}
+	}
+	p := open(t, &service{pages: "file://"})
+	for name, file := range pages {
+		for _, width := range []int64{360, 1280, 2560} {
+			t.Run(fmt.Sprintf("%s at %d px", name, width), func(t *testing.T) {
+				p.t = t
+				p.size(width, 900)
+				p.visit("file://" + file)
+				for _, fault := range js[[]string](p, layoutScript) {
+					t.Error(fault)
+				}
+				for _, fault := range p.takeFaults() {
+					t.Error(fault)
+				}
+			})
+		}
+	}
+}
