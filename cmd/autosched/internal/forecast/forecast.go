@@ -386,7 +386,8 @@ func (r *forecastReport) page() (*chart.Page, error) {
 			curve = append(curve, chart.Point{X: float64(k), Y: s.RelByDay[day]})
 		}
 		mark := chart.Mark{Name: s.Method, Tip: s.Method, Color: chart.Series(i)}
-		c.Layers = append(c.Layers, &chart.Line{Mark: mark, Points: curve, Dash: chart.SeriesDash(i)}, &chart.Dots{Mark: chart.Mark{Color: chart.Series(i)}, Points: curve})
+		c.Layers = append(c.Layers, &chart.Line{Mark: mark, Points: curve, Dash: chart.SeriesDash(i)},
+			&chart.Dots{Mark: chart.Mark{Color: chart.Series(i)}, Points: curve})
 	}
 	return &chart.Page{Name: "AutoSched forecast: " + r.Count + " of " + r.Trace, Synthetic: r.Synthetic, Class: "open",
 		Lead: fmt.Sprintf("%s errs least: by %s of the arrivals, and %s of the hours are in its band of 80 %%",
