@@ -115,7 +115,7 @@ var layers = []layer{
 		"telemetry", "controller", "service/findings", "service/reports", "service/samples", "service/store",
 		"service/studies", "service/workloads", "study", "search", "search/effects", "rollout", "round", "energy",
 		"simulator", "space", "workload", "internal/certs", "internal/checkup", "internal/cputime"}},
-	{"replay/report", 6, []string{"replay", "round", "schedulers", "search", "space", "workload", "internal"}},
+	{"replay/report", 6, []string{"replay", "round", "schedulers", "search", "simulator", "space", "workload", "internal"}},
 	{"causal/dataset", 6, []string{"replay", "round", "search", "search/prune", "causal", "causal/model",
 		"schedulers", "space", "workload", "internal/stats"}},
 	{"replay", 5, []string{"rollout", "round", "fidelity", "schedulers", "search", "generation", "simulator", "space",
