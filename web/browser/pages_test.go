@@ -212,7 +212,8 @@ func TestDecide(t *testing.T) {
 	p.size(1280, 800)
 	p.visit(s.pages + "/")
 	p.sees("demo: revision " + number + " waits for a decision")
-	p.check("overview", "(?s)1 proposal waits for a decision.*revision 1 since.*Forecast of the average JCT")
+	p.check("overview", "(?s)1 proposal waits for a decision.*of 112 GPUs held; .* wait.*revision 1 since.*"+
+		"Forecast of the average JCT")
 	p.visit(s.pages + "/schedulers/demo")
 	p.check("scheduler", "(?s)waits for a decision.*in sync.*Rounds")
 	p.visit(s.pages + "/findings?scheduler=demo&state=all")

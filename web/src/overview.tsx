@@ -126,10 +126,19 @@ export function Badges(p: { scheduler: Scheduler }) {
   );
 }
 
+// Load is what a cluster holds and waits for.
+interface Load {
+  totalGpus?: number;
+  busyGpus?: number;
+  waitingGpus?: number;
+  waitingJobs?: number;
+}
+
 function Card(p: { scheduler: Scheduler; style: Style }) {
   const s = p.scheduler, name = id(s.name), st = s.status ?? {};
   const d = useLoaded(s.name, () => details(s), longPeriod);
   useEffect(d.again, [changes(s)]);
+  const load = useLoaded("load of " + s.name, () => get<Load>(path(s.name) + "/load")).data;
   const c = d.data?.current;
   const metric = objectiveOf(s);
   const open = (d.data?.rules ?? []).filter((r) => Number(r.openCount ?? 0))
@@ -146,6 +155,9 @@ function Card(p: { scheduler: Scheduler; style: Style }) {
       <Fault failure={d.failure} />
       <div class="halves">
         <Facts>
+          <Fact name="Load and queue now" kind="observed" wide>{load ? <>{f.count(load.busyGpus)} of {f.count(load.totalGpus)} GPUs held; {
+            f.plural(load.waitingJobs ?? 0, "job waits", "jobs wait")} for {f.plural(load.waitingGpus ?? 0, "GPU")} (<A
+            href={link(`/schedulers/${name}/timeline`)}>the next 12 hours</A>)</> : "…"}</Fact>
           <Fact name="In force" kind="observed" wide>{c ? <InForce scheduler={s} current={c} style={p.style} /> : "…"}</Fact>
           <Fact name="What tuning gained" wide>{c ? <Gain current={c} metric={metric} style={p.style} /> : "…"}</Fact>
           <Fact name="Findings, by wasted GPU-hours" kind="observed" wide>
