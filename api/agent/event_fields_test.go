@@ -53,7 +53,7 @@ var exceptions = map[string]map[string]string{
 		"no rule depends on it": "Job.Model Job.Submit Job.Deadline Job.Request.GPUModel Job.Request.MilliCPUs " +
 			"Job.Request.Memory Job.Request.NodeCount Job.Request.Nice Job.Request.Priority Job.Request.QOS " +
 			"Job.Request.Account Job.Request.Requeue Job.Request.HoldOff SharesWith Pool LeaseUntil Lost Attained " +
-			"HasAttained LevelAttained HasLevel Instance Hash Epoch.ID Epoch.Counter",
+			"HasAttained LevelAttained HasLevel StartUp Instance Hash Epoch.ID Epoch.Counter",
 		"the scanner finds it from events": recorded,
 	},
 }
