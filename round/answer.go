@@ -1,6 +1,7 @@
 package round
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,7 +209,7 @@ func (a *asking) promise(ctx context.Context, all []stretch, of []*Compared) err
 				gains := a.gains(c.rank, now, got[0])
 				c.Low, c.High = min(c.Low, slices.Min(gains)), max(c.High, slices.Max(gains))
 				if how == settled {
-					c.promise = gains
+					c.promise, a.promised = gains, len(f.byStretch(gains))
 				}
 			}
 		}
@@ -219,8 +220,11 @@ func (a *asking) promise(ctx context.Context, all []stretch, of []*Compared) err
 // reason gives the reason of the answer, in sentences.
 func (a *asking) reason() string {
 	out := a.out
-	days := fmt.Sprintf("in the %s of up to five days since %s", units.Plural(out.Stretches, "part"),
-		out.From.UTC().Format("2 Jan"))
+	daysOf := func(parts int) string {
+		return fmt.Sprintf("in the %s of up to five days since %s", units.Plural(parts, "part"),
+			out.From.UTC().Format("2 Jan"))
+	}
+	days, promised := daysOf(out.Stretches), daysOf(cmp.Or(a.promised, out.Stretches))
 	text := ""
 	switch b := out.Best; {
 	case out.Adopt && a.candidates[0].failed:
@@ -230,7 +234,7 @@ func (a *asking) reason() string {
 			describeLimit((&search.Measurement{Limits: a.candidates[0].limits}).Worst()), Source(b.Origin),
 			tightestOf(b.limits))
 	case out.Adopt:
-		text = fmt.Sprintf("Expected %s %s (%s)%s.", a.change(b), days, Source(b.Origin), tightestOf(b.limits))
+		text = fmt.Sprintf("Expected %s %s (%s)%s.", a.change(b), promised, Source(b.Origin), tightestOf(b.limits))
 		if losers := LosersText(b.Losers, 1); losers != "" {
 			text += " " + losers + "."
 		}
@@ -262,7 +266,8 @@ func (a *asking) reason() string {
 		if text != "" {
 			text += " "
 		}
-		text += fmt.Sprintf("Refused (%s): expected %s %s, but %s.", Source(r.Origin), a.change(r), days, r.Breaks[0])
+		text += fmt.Sprintf("Refused (%s): expected %s %s, but %s.", Source(r.Origin), a.change(r), promised,
+			r.Breaks[0])
 	}
 	return text
 }

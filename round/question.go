@@ -197,6 +197,7 @@ type asking struct {
 	fields     []*field // on the cluster, and on a larger one
 	steps      int
 	of         int
+	promised   int // stretches that promises are of
 }
 
 // list is the candidates: the one in force first, each configuration once.
