@@ -110,8 +110,8 @@ commit %s.
 [Philly](traces.md) as philly/jobs.csv.gz in the folder --data: here a CSV derivative of the trace with 82,247 of its
 117,325 jobs. What `+"`autosched trace fetch philly`"+` writes has all jobs, and is not what was measured here. Those
 named pai need the pods of Alibaba's trace of 2023 as pai2023/pods.csv.gz. The Helios and PAI 2020 traces of the
-paper are not at hand: helios-like and pai-like stand for them. Clusters are sized for loads of .6 to 1.9, as the
-paper sized its own. The core set has windows of one to five days, with two days of warm-up. Without --core
+paper are not at hand: helios-like and pai-like stand for them. Clusters are sized by their mean load, as the paper
+sized its own; the days that are measured have loads of .5 to 3.1. The core set has windows of one to five days, with two days of warm-up. Without --core
 there are fortnights on 70 nodes, too, as the paper has: 13 hours of processor time instead of two.
 `, len(p.all), strings.Join(slices.Sorted(maps.Keys(commits)), ", "))
 	p.headline()
