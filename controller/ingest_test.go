@@ -240,7 +240,7 @@ func TestRememberedEventsAreBounded(t *testing.T) {
 		h.send("s", time.Duration(i)*day+time.Minute, 24)
 		h.decided("s", 24*(i+1)-1)
 	}
-	if n := h.service.Remembered("s"); n < 28*24 || n > 30*24 {
+	if n := h.service.Remembered("s"); n < 30*24 || n > 32*24 {
 		t.Errorf("%d ids are remembered", n)
 	}
 	sendAgain := func() {
@@ -256,7 +256,7 @@ func TestRememberedEventsAreBounded(t *testing.T) {
 	h.close()
 	h.open()
 	sendAgain()
-	if n := h.service.Remembered("s"); n > 30*24 {
+	if n := h.service.Remembered("s"); n > 32*24 {
 		t.Errorf("%d ids are remembered after a restart", n)
 	}
 }

@@ -97,7 +97,7 @@ func (s *Service) Job(ctx context.Context, id, job string) (h workload.JobHistor
 	}
 	h, known := p.ledger.Job(job, p.at)
 	if !known {
-		err = fmt.Errorf("job %q of scheduler %q: %w among those of the last 28 days of events", job, id,
+		err = fmt.Errorf("job %q of scheduler %q: %w among those of the last 30 days of events", job, id,
 			rollout.ErrNotFound)
 	}
 	return h, p.zero, err

@@ -148,7 +148,7 @@ func (x *RoundInput) digest(ctx context.Context, in *round.Input) (string, error
 		}
 	}
 	at := in.State.At
-	from := at - round.ArrivalMemory
+	from := at - round.ReplayMemory
 	finishes := in.Ledger.Finishes(from, at+1)
 	if err := ctx.Err(); err != nil {
 		return "", err

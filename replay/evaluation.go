@@ -29,7 +29,7 @@ type Evaluation struct {
 	Options  Options            // with defaults filled in
 	Workload *workload.Workload // replayed: submitted from the start of the warm-up to To
 	history  []workload.Job     // submitted in the Memory before From
-	before   []workload.Job     // submitted in the ArrivalMemory before the start, for the ledger
+	before   []workload.Job     // submitted in the ReplayMemory before the start, for the ledger
 	cache    *search.Cache
 	engine   *generation.Engine // of the method Options.Generate
 	replays  *round.Replays
@@ -98,7 +98,7 @@ func prepare(o Options) (*Evaluation, error) {
 	}
 	wide := 0
 	e.history, wide = fitting(o.Trace.Window(o.From-round.Memory, o.From).Jobs(), o.Cluster)
-	e.before, _ = fitting(o.Trace.Window(e.start()-round.ArrivalMemory, e.start()).Jobs(), o.Cluster)
+	e.before, _ = fitting(o.Trace.Window(e.start()-round.ReplayMemory, e.start()).Jobs(), o.Cluster)
 	if wide > 0 {
 		e.notes = append(e.notes, fmt.Sprintf(
 			"%d jobs of the history ask for more GPUs than the cluster has and are left out.", wide))

@@ -25,7 +25,7 @@ func (e *Evaluation) Start(incumbent space.Config, observed bool) (*Cluster, err
 	recall(c.ledger, e.before, e.start())
 	c.Send = func(ev workload.Event) { c.ledger.Apply(ev) }
 	o := e.Options.Simulate
-	o.Past = round.Past(c.ledger, e.start())
+	o.Past = Past(e.Options.Trace, e.Options.Cluster, e.start())
 	if observed {
 		o.Observer = c.Observe
 	}

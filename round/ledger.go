@@ -13,12 +13,14 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Memory is how far back durations are learnt from, ArrivalMemory arrivals, and
-// Retention the most a round looks back.
+// Memory is how far back durations are learnt from, ArrivalMemory arrivals. ReplayMemory is how far back replays of the
+// history and the jobs that policies know before them go, on the last day of the oldest stretch. Retention is the most
+// a round looks back.
 const (
-	Memory        = 7 * 24 * time.Hour
-	ArrivalMemory = 28 * 24 * time.Hour
-	Retention     = ArrivalMemory + time.Hour
+	Memory        = 7 * day
+	ArrivalMemory = 28 * day
+	ReplayMemory  = stretches*stretchLength + leastOfStretch + warming + schooling
+	Retention     = ReplayMemory + time.Hour
 )
 
 // Snapshot is the knowledge of a cluster at an instant.

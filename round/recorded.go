@@ -27,14 +27,14 @@ type Recorded struct {
 // Recorded returns the jobs of the ledger that the daily rule replays.
 func (s *Snapshot) Recorded() Recorded {
 	return Recorded{At: s.State.At, Zero: s.Zero,
-		Jobs: durations.Observed(s.Ledger, s.State.At, ArrivalMemory, s.work())}
+		Jobs: durations.Observed(s.Ledger, s.State.At, ReplayMemory, s.work())}
 }
 
 // RecordedOf returns the jobs of a trace that were submitted before an instant. A job began once its recorded wait was
 // over, at once if none is recorded, and its run time is known if it had ended by the instant.
 func RecordedOf(w *workload.Workload, at time.Duration) Recorded {
 	out := Recorded{At: at, Zero: w.Zero()}
-	jobs := w.Window(at-ArrivalMemory, at).Jobs()
+	jobs := w.Window(at-ReplayMemory, at).Jobs()
 	all := durations.Unqueued(jobs)
 	for i := range all {
 		if r := &all[i]; r.HasWait {
@@ -73,7 +73,7 @@ const (
 	warming = 4 * day
 	// mostRunIn is the longest time before the first stretch. Submissions that long before it are known on each day of
 	// the present stretch, so that replays stay the same.
-	mostRunIn = ArrivalMemory - (stretches*stretchLength + leastOfStretch)
+	mostRunIn = 6 * day
 	// schooling is the time before warming whose ended jobs policies know.
 	schooling = 4 * day
 	// replays is the number of replays of a stretch, replayJitter the most by which they move a submission: which

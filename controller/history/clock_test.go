@@ -61,9 +61,9 @@ func TestClockWindow(t *testing.T) {
 		{clockAt(10), []int{10 + 2*week, 10 + week}, 3, 10 + 2*week}, // one leads to the next
 		// The first batch sets both, whatever its order; a time of its own counts
 		// if it is the middle one's.
-		{clockAt(), []int{1000, 999, 20 * 365 * 24}, 999 - 28*24 - 1, 1000},
-		{clockAt(), []int{1000, 999, -20 * 365 * 24}, 999 - 28*24 - 1, 1000},
-		{clockAt(), []int{1000}, 1000 - 28*24 - 1, 1000},
+		{clockAt(), []int{1000, 999, 20 * 365 * 24}, 999 - 30*24 - 1, 1000},
+		{clockAt(), []int{1000, 999, -20 * 365 * 24}, 999 - 30*24 - 1, 1000},
+		{clockAt(), []int{1000}, 1000 - 30*24 - 1, 1000},
 	} {
 		from, end := c.clock.window(hours(c.batch...), 3*time.Hour)
 		if from != hours(c.from)[0] || end != hours(c.end)[0] {

@@ -252,7 +252,7 @@ type Event struct {
 	// emulated or accelerated cluster needs no second clock. From 1970 to 2068.
 	//
 	// Wrong clocks are kept from moving that time: an event more than 7 days after
-	// the latest one is rejected (any first event will do), and one more than 28
+	// the latest one is rejected (any first event will do), and one more than 30
 	// days and an hour before the last tuning round is too late to count. If ten
 	// such events in a row agree on another time, within 7 days from one to the
 	// next, the time is set to theirs, and they count from the tenth on: the

@@ -32,7 +32,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // JobService shows the jobs of a scheduler's cluster, as its events report them: all that are active, and those that
-// ended in the last 28 days of event time. Times are the scheduler's. While a round is decided, events that came since
+// ended in the last 30 days of event time. Times are the scheduler's. While a round is decided, events that came since
 // it began are not counted yet.
 type JobServiceClient interface {
 	// ListJobs lists jobs, the latest submitted first.
@@ -138,7 +138,7 @@ func (c *jobServiceClient) ListTenants(ctx context.Context, in *ListTenantsReque
 // for forward compatibility.
 //
 // JobService shows the jobs of a scheduler's cluster, as its events report them: all that are active, and those that
-// ended in the last 28 days of event time. Times are the scheduler's. While a round is decided, events that came since
+// ended in the last 30 days of event time. Times are the scheduler's. While a round is decided, events that came since
 // it began are not counted yet.
 type JobServiceServer interface {
 	// ListJobs lists jobs, the latest submitted first.
