@@ -273,10 +273,11 @@ func (e *Evaluation) roundCost(n int) cells.Cost {
 
 // meanOf condenses the outcomes of a method's seeds.
 func meanOf(seeds []*Method, base *Outcome, baseline string, jobs []workload.Job) *Method {
-	if len(seeds) == 1 {
-		return seeds[0]
-	}
 	out := *seeds[0]
+	if len(seeds) == 1 {
+		out.compare(jobs, base, baseline) // groups of an outcome that was kept lack the GPUs that their text has
+		return &out
+	}
 	mean := func(of func(*Outcome) float64) float64 {
 		v := make([]float64, len(seeds))
 		for i := range v {

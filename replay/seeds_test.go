@@ -1,10 +1,13 @@
 package replay
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/workload"
 )
 
 func TestMeanOfSeeds(t *testing.T) {
@@ -26,5 +29,32 @@ func TestEstimate(t *testing.T) {
 	got, err := Estimate(t.Context(), o)
 	if want := len(methods) - 1; err != nil || got.Left <= 0 || got.Results != want { // without that in force
 		t.Errorf("%v for %d results, %v, want a time for %d", got.Left, got.Results, err, want)
+	}
+}
+
+// TestLosersOfKept: the losers of an outcome that was kept read as those of the outcome itself.
+func TestLosersOfKept(t *testing.T) {
+	jobs := []workload.Job{{ID: "a", GPUs: workload.GPUs(1)}, {ID: "b", GPUs: workload.GPUs(64)}}
+	outcome := func(name string, wait float64) *measured {
+		rows := JobRows{{"a", round.JobResult{JCT: 1, Ended: true}},
+			{"b", round.JobResult{Wait: wait, JCT: wait + 1, Ended: true}}}
+		return &measured{Method: Method{Method: name, Outcome: Outcome{AvgJCT: 1, Rows: rows}}, Rows: rows}
+	}
+	base, m := outcome(defaultMethod, 3600), outcome("preset", 36000)
+	m.compare(jobs, &base.Outcome, defaultMethod)
+	text, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := &measured{}
+	if err := json.Unmarshal(text, read); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []*Method{m.method(), read.method()} {
+		got := round.LosersText(meanOf([]*Method{m}, &base.Outcome, defaultMethod, jobs).Guards.Losers, 1)
+		want := "The price is paid by wide jobs: 64-GPU jobs wait 10 h, before 1.0 h (1 job); and 1 more"
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
