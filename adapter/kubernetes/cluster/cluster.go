@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/client-go/dynamic"
@@ -17,6 +18,10 @@ func Config(file, context string) (*rest.Config, error) {
 	rules.ExplicitPath = file
 	c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
 		&clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New("no way to the API server: kubectl has no file of clusters here: " +
+			"--kubeconfig or KUBECONFIG names one")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("no way to the API server: %w", err)
 	}
