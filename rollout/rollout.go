@@ -210,7 +210,7 @@ func (s *State) CheckAdoption(e Publish, basis Basis) error {
 		return errors.New("these values did worse than promised and are parked")
 	}
 	if c := s.Offered(); c != nil && c.Hash == hash {
-		return errors.New("the best configuration is the one offered already")
+		return fmt.Errorf("revision %d, which is on offer, has these values", c.Revision)
 	}
 	for _, c := range s.Configurations {
 		if c.State == Proposed && c.Hash == hash {

@@ -243,7 +243,7 @@ func TestCheckAdoption(t *testing.T) {
 		want  string
 	}{
 		{after(), 1, Basis{1, 1}, ""},
-		{after(), 0, Basis{1, 1}, "the best configuration is the one offered already"},
+		{after(), 0, Basis{1, 1}, "revision 1, which is on offer, has these values"},
 		{after(offer(1)), 2, Basis{1, 1}, "what ran changed while the round was decided"},
 		{after(offer(1), ack(2, AckApplied)), 2, Basis{2, 1}, "what ran changed while the round was decided"},
 		{after(offer(1), ack(2, AckRejected)), 1, Basis{3, 1},
