@@ -233,8 +233,8 @@ export function TenantsPage(p: Props) {
           { name: "GPU-hours waited for", cell: (r) => f.number(r.waitingGpuHours ?? 0) },
           { name: "Quota", cell: (r) => r.quotaGpus || "–" },
           { name: "Jobs, started", cell: (r) => `${f.count(r.jobCount)}, ${f.count(r.startedCount)}` },
-          { name: "Wait, mean", cell: (r) => f.seconds(span(r.meanWaitDuration), p.style.unit) },
-          { name: "Wait, p95", cell: (r) => f.seconds(span(r.p95WaitDuration), p.style.unit) },
+          { name: "Wait for the first start, mean", cell: (r) => f.seconds(span(r.meanWaitDuration), p.style.unit) },
+          { name: "p95", cell: (r) => f.seconds(span(r.p95WaitDuration), p.style.unit) },
           { name: "Stopped", cell: (r) => f.count(r.preemptionCount) },
         ]} />
       </Section>}
