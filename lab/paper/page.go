@@ -96,7 +96,7 @@ func (p *page) write() {
 	p.printf(`# The AutoSched paper, measured
 
 Gao et al., "AutoSched: An Adaptive Self-configured Framework for Scheduling Deep Learning Training Workloads", ICS 2024.
-This page is generated: tables and plots from the files in lab/paper/results, by
+This page is generated: tables and plots from the files in lab/paper/results, by bin/autosched-lab (make lab):
 
     autosched-lab paper --core --estimate
     autosched-lab paper --core --jobs 2
@@ -111,8 +111,9 @@ commit %s.
 117,325 jobs. What `+"`autosched trace fetch philly`"+` writes has all jobs, and is not what was measured here. Those
 named pai need the pods of Alibaba's trace of 2023 as pai2023/pods.csv.gz. The Helios and PAI 2020 traces of the
 paper are not at hand: helios-like and pai-like stand for them. Clusters are sized by their mean load, as the paper
-sized its own; the days that are measured have loads of .5 to 3.1. The core set has windows of one to five days, with two days of warm-up. Without --core
-there are fortnights on 70 nodes, too, as the paper has: 13 hours of processor time instead of two.
+sized its own; the days that are measured have loads of .5 to 3.1. The core set has windows of one to five days, with
+two days of warm-up. Without --core there are fortnights on 70 nodes, too, as the paper has: 13 hours of processor time
+instead of two.
 `, len(p.all), strings.Join(slices.Sorted(maps.Keys(commits)), ", "))
 	p.headline()
 	p.figures()
