@@ -21,6 +21,7 @@ type JobQuery struct {
 // past is the ledger of a scheduler for a reader, with the latest instant of its events. It may lack events that came
 // since a round began that is being decided.
 type past struct {
+	m      *schedulerState
 	ledger *workload.Ledger
 	zero   time.Time
 	at     time.Duration
@@ -39,7 +40,7 @@ func (s *Service) readPast(ctx context.Context, id string) (past, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return past{m.history.Ledger(), m.snapshot.Load().Zero, m.history.Known()}, nil
+	return past{m, m.history.Ledger(), m.snapshot.Load().Zero, m.history.Known()}, nil
 }
 
 // bounds are the instants of a window; without bounds, all up to the latest event.

@@ -32,10 +32,7 @@ func (s *Service) Load(ctx context.Context, id string) (out Load, err error) {
 	if err != nil {
 		return out, err
 	}
-	m, err := s.readable(id)
-	if err != nil {
-		return out, err
-	}
+	m := p.m
 	for _, i := range m.snapshot.Load().Instances {
 		if i.Reported.After(out.Acknowledged) {
 			out.Acknowledged = i.Reported
@@ -154,18 +151,11 @@ type TimelineQuery struct {
 	First, Last   string // the range of nodes; all where empty
 }
 
-// Mark is an instant, or a time, beside the rows of a timeline.
-type Mark struct {
-	Name, Words string
-	From, To    time.Time // To is zero of an instant, and while it goes on
-}
-
-// Timeline is a timeline of a scheduler's jobs, with the sizes of its rows in GPUs, and the revisions that took effect.
+// Timeline is a timeline of a scheduler's jobs, with the revisions that took effect in its time.
 type Timeline struct {
 	*workload.Timeline
-	Zero  time.Time
-	Known time.Time
-
+	Zero    time.Time
+	Known   time.Time // of the latest event
 	Changes []*rollout.Configuration
 }
 
@@ -198,11 +188,7 @@ func (s *Service) Timeline(ctx context.Context, id string, q TimelineQuery) (out
 	has := func(node string) bool { return (q.First == "" || node >= q.First) && (q.Last == "" || node <= q.Last) }
 	b := workload.NewTimeline(q.By, from, to)
 	sizes := map[string]int{}
-	m, err := s.readable(id)
-	if err != nil {
-		return out, err
-	}
-	v := m.snapshot.Load()
+	v := p.m.snapshot.Load()
 	if q.By == workload.ByNode {
 		for _, n := range p.ledger.Nodes(min(to, p.at)) {
 			if sizes[n.Name] = n.GPUs; has(n.Name) && (n.Up || n.Draining) {
@@ -260,10 +246,6 @@ func (s *Service) Tenants(ctx context.Context, id string, from, to time.Time) ([
 	if err != nil || p.zero.IsZero() {
 		return nil, err
 	}
-	m, err := s.readable(id)
-	if err != nil {
-		return nil, err
-	}
 	end := p.at
 	if !to.IsZero() {
 		end = min(end, to.Sub(p.zero))
@@ -282,7 +264,7 @@ func (s *Service) Tenants(ctx context.Context, id string, from, to time.Time) ([
 		return max(0, min(z, end)-max(a, begin)).Hours() * gpus
 	}
 	all, total := map[string]*Tenant{}, 0.0
-	for _, vc := range m.snapshot.Load().Cluster.VCs {
+	for _, vc := range p.m.snapshot.Load().Cluster.VCs {
 		all[vc.Tenant] = &Tenant{Name: vc.Tenant, Quota: vc.GPUs}
 	}
 	for place, more := (workload.Place{}), true; more; {
