@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -257,7 +258,7 @@ func (s *Service) ExplainJob(ctx context.Context, req *pb.ExplainJobRequest) (*p
 		}
 	}
 	slices.SortStableFunc(out.Waits, func(a, b *pb.ExplainJobResponse_Wait) int {
-		return int(b.GetDuration().AsDuration().Seconds() - a.GetDuration().AsDuration().Seconds())
+		return cmp.Compare(b.GetDuration().AsDuration(), a.GetDuration().AsDuration())
 	})
 	if p.GetState() == pb.Job_WAITING || p.GetState() == pb.Job_RUNNING {
 		if err := s.lookAhead(ctx, id, job, out); err != nil {
