@@ -353,8 +353,7 @@ func (f *SiteFlag) PrintChange(w io.Writer, c *replay.SettingsChange) error {
 	fmt.Fprintf(w, "\nWhich jobs wait longer: all jobs from %s to %s,\nsimulated with the settings in force and with these. "+
 		"slower is how many have\na JCT more than 1 %% longer, most by how much the wait of one grows.\n\n",
 		c.From, c.To)
-	t := NewNumbers(w, "")
-	fmt.Fprintln(t, "\tjobs\tmean wait\tafter\tp95 wait\tafter\tslower\tmost\t")
+	t := NewNumbers(w, "\tjobs\tmean wait\tafter\tp95 wait\tafter\tslower\tmost\t")
 	left := 0
 	for _, g := range shownWaits(c.Waits, &left) {
 		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%d\t%s\t\n", strings.TrimSpace(g.By+" "+g.Name), g.Jobs,

@@ -97,8 +97,7 @@ func readTraining(cmd *cobra.Command, data, tiers string) (*dataset.Training, er
 func printForesight(w io.Writer, scheduler string, f *foresight.Foresight) error {
 	fmt.Fprintf(w, "%s, %s: learnt from %d rows of %d pieces (graph of %d edges), judged on %d rows of %d later "+
 		"pieces\n\n", scheduler, f.Objective, f.TrainRows, f.TrainSegments, f.Edges, f.TestRows, f.TestSegments)
-	t := cli.NewNumbers(w, "")
-	fmt.Fprintln(t, "prediction\terror\trank correlation\t")
+	t := cli.NewNumbers(w, "prediction\terror\trank correlation\t")
 	fmt.Fprintf(t, "model\t%.1f %%\t%.2f\t\n", 100*f.Error, f.Rank)
 	fmt.Fprintf(t, "direct head only\t%.1f %%\t%.2f\t\n", 100*f.DirectOnly, f.RankDirect)
 	fmt.Fprintf(t, "structural head only\t%.1f %%\t\t\n", 100*f.StructuralOnly)

@@ -165,8 +165,7 @@ func eachWindow[T any](ctx context.Context, scenarios, data string, selected *re
 }
 
 func printHorizons(w io.Writer, rankings []*horizons.Ranking) error {
-	t := cli.NewNumbers(w, "")
-	fmt.Fprintln(t,
+	t := cli.NewNumbers(w,
 		"window\tscheduler\tconfigurations\tdefault s\tbest s\thorizon\trank\tonce\ttruth\tregret %\ttruth\tCPU ms\t")
 	for _, r := range rankings {
 		name, scheduler := r.Window, r.Scheduler

@@ -256,8 +256,8 @@ func printPatternsBench(w io.Writer, r *patternsBench, examples int) error {
 		fmt.Fprintf(w, "%s, telemetry of %s, prevalence %g %%: %s of %s, %s, %.0f GPU-days\n\n", t.Trace, t.Curves,
 			t.Prevalence, units.Plural(t.Streams, "window"), units.Plural(r.Days, "day"), units.Plural(t.Jobs, "job"),
 			t.GPUDays)
-		tw := cli.NewNumbers(w, "")
-		fmt.Fprintln(tw, "rule\tcases\tof\tprecision\trecall\tF1\t95 %\tF1 near\tPR-AUC\tbalanced\tminutes\tfalse\twaste\t")
+		tw := cli.NewNumbers(w,
+			"rule\tcases\tof\tprecision\trecall\tF1\t95 %\tF1 near\tPR-AUC\tbalanced\tminutes\tfalse\twaste\t")
 		for _, x := range t.Rules {
 			name := x.Rule
 			if x.Stops {

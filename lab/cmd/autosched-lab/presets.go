@@ -181,9 +181,9 @@ func openHeld(path string) (map[string]portfolio.Held, *os.File, error) {
 func printPortfolio(w io.Writer, p *portfolio.Portfolio) error {
 	fmt.Fprintf(w, "%s: %d configurations measured; regrets in %%, over training and test windows\n\n", p.Scheduler,
 		p.Measured)
-	t := cli.NewNumbers(w, "")
-	fmt.Fprintln(t, "\tworst\tmean\ttest worst\tmean\twith those above: worst\tmean\ttest worst\tmean\tp99\tshort\t"+
-		"test p99\tshort\t")
+	t := cli.NewNumbers(w,
+		"\tworst\tmean\ttest worst\tmean\twith those above: worst\tmean\ttest worst\tmean\tp99\tshort\t"+
+			"test p99\tshort\t")
 	row := func(name string, r *portfolio.Row) {
 		a, b := &r.Alone, &r.With
 		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\t%.2f\t%.2f\t%.2f\t\n", name,
@@ -204,8 +204,7 @@ func printPortfolio(w io.Writer, p *portfolio.Portfolio) error {
 		fmt.Fprintf(w, "chosen %d: %s\n", i+1, p.Chosen[i].Configuration)
 	}
 	fmt.Fprintln(w)
-	t = cli.NewNumbers(w, "")
-	fmt.Fprintln(t, "window\tjobs\tload\tleast JCT s\tdefault\tfirst\tall\t  of")
+	t = cli.NewNumbers(w, "window\tjobs\tload\tleast JCT s\tdefault\tfirst\tall\t  of")
 	for _, x := range p.Windows {
 		kind := ""
 		if x.Test {

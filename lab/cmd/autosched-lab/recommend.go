@@ -304,9 +304,9 @@ func (o *benchRecommendOptions) jobs(w *workload.Workload, at [2]time.Duration, 
 func printRecommendBench(w io.Writer, r *recommendBench) error {
 	fmt.Fprintf(w, "%s, %s, windows of %s, load %g without waste\n\n", r.Trace, r.Scheduler,
 		units.Plural(r.Days, "day"), r.Load)
-	t := cli.NewNumbers(w, "")
-	fmt.Fprintln(t, "waste\twindows\tutilisation\tacting\tgain\t95 %\tp\tmean wait h\tacting\tsmall tenants\tacting\tJain\t"+
-		"acting\tless used in\tlonger waits in\t")
+	t := cli.NewNumbers(w,
+		"waste\twindows\tutilisation\tacting\tgain\t95 %\tp\tmean wait h\tacting\tsmall tenants\tacting\tJain\t"+
+			"acting\tless used in\tlonger waits in\t")
 	for _, x := range r.Rows {
 		fmt.Fprintf(t, "%g %%\t%d\t%.3f\t%.3f\t%+.1f %%\t%+.1f to %+.1f\t"+
 			"%.2g\t%.2f\t%.2f\t%.2f\t%.2f\t%.3f\t%.3f\t%d\t%d\t\n",

@@ -169,8 +169,7 @@ func (r *searchBench) print(w io.Writer, names []string) error {
 			fmt.Fprintln(w)
 		}
 		fmt.Fprintf(w, "%s, regret after %d evaluations\n", name, r.Results[0].Budget)
-		t := cli.NewNumbers(w, "")
-		fmt.Fprintln(t, "sampler\tmean\tstd error\tmedian\tseeds\t\t")
+		t := cli.NewNumbers(w, "sampler\tmean\tstd error\tmedian\tseeds\t\t")
 		row := func(f *samplers.Figures, note string) {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t\n",
 				f.Sampler, figure(f.Mean), figure(f.StandardError()), figure(f.Median), f.Seeds, note)

@@ -131,8 +131,7 @@ func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*stud
 }
 
 func printStudies(w io.Writer, all []*studies.Comparison) error {
-	t := cli.NewNumbers(w, "")
-	fmt.Fprintln(t, "window\tscheduler\tdefault s\tbest s\tsampler\tcausal\tfound\ttrials\ttime s\tskipped\t"+
+	t := cli.NewNumbers(w, "window\tscheduler\tdefault s\tbest s\tsampler\tcausal\tfound\ttrials\ttime s\tskipped\t"+
 		"narrowed\ttuner s\tbest\t")
 	for _, r := range all {
 		name, scheduler, head := r.Window, r.Scheduler, fmt.Sprintf("%.0f\t%.0f", r.DefaultJCT, r.ReferenceJCT)

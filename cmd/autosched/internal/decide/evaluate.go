@@ -391,8 +391,7 @@ func printDrawn(w io.Writer, r *replay.Report) error {
 		above = "jobs and nodes draw above sleeping nodes"
 	}
 	fmt.Fprintf(w, "\nWhat %s:\n", above)
-	t := cli.NewNumbers(w, "")
-	fmt.Fprintln(t, "method\tenergy kWh\tcost $\tCO2 kg\tEDP kWh h\t")
+	t := cli.NewNumbers(w, "method\tenergy kWh\tcost $\tCO2 kg\tEDP kWh h\t")
 	for _, m := range r.Methods {
 		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t\n", m.Method, m.Energy, m.Cost, m.CO2, m.EDP)
 	}

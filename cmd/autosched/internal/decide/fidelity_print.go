@@ -32,8 +32,7 @@ func (r *fidelityReport) print(w io.Writer) error {
 		return nil
 	}
 	fmt.Fprintln(w)
-	t = cli.NewNumbers(w, "")
-	fmt.Fprintln(t, "\tjobs\trecorded s\tsimulated s\terror p5\tp25\tp50\tp75\tp95\tfactor\tKS\trank\t")
+	t = cli.NewNumbers(w, "\tjobs\trecorded s\tsimulated s\terror p5\tp25\tp50\tp75\tp95\tfactor\tKS\trank\t")
 	line := func(name string, a *fidelity.Agreement) {
 		fmt.Fprintf(t, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t\n", name, a.Jobs,
 			a.Recorded, a.Simulated, a.P5, a.P25, a.Median, a.P75, a.P95, a.Factor, a.KS, a.Rank)

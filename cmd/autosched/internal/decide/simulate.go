@@ -404,8 +404,7 @@ func (r *simulateReport) print(w io.Writer) error {
 
 func (r *simulateReport) printTenants(w io.Writer) error {
 	fmt.Fprintln(w)
-	t := cli.NewNumbers(w, "")
-	fmt.Fprintln(t, "tenant\tquota\tweight\tjobs\tavg JCT s\tp95\tavg queue s\tp95\trho<=1\tpreemptions\t"+
+	t := cli.NewNumbers(w, "tenant\tquota\tweight\tjobs\tavg JCT s\tp95\tavg queue s\tp95\trho<=1\tpreemptions\t"+
 		"GPU-hours\tshare\tof quota\tfair hours\t")
 	for i := range r.Tenants {
 		x := &r.Tenants[i]

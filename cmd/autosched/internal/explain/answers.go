@@ -129,8 +129,8 @@ func (x *objectiveEffects) print(w io.Writer) error {
 // printParameters prints the effect of each parameter, and the mean at each of
 // its levels.
 func (x *objectiveEffects) printParameters(w io.Writer) error {
-	t := cli.NewTable(w, "")
-	fmt.Fprintf(t, "EFFECT ON %s\tLOWEST TO HIGHEST\tOF MEAN\t90 %% INTERVAL\tLOWEST AT\tHIGHEST AT\t\n", x.Objective)
+	t := cli.NewTable(w, "EFFECT ON "+x.Objective+
+		"\tLOWEST TO HIGHEST\tOF MEAN\t90 % INTERVAL\tLOWEST AT\tHIGHEST AT\t")
 	for _, e := range x.Effects {
 		low, high := extremes(e.Levels)
 		note := ""
@@ -360,8 +360,7 @@ func (l *learnt) printWhatIf(w io.Writer, x *whatIf) error {
 			continue
 		}
 		fmt.Fprintln(w)
-		t := cli.NewTable(w, "")
-		fmt.Fprintf(t, "ON THE WAY TO %s\tPREDICTED BEFORE\tPREDICTED AFTER\n", a.Objective)
+		t := cli.NewTable(w, "ON THE WAY TO "+a.Objective+"\tPREDICTED BEFORE\tPREDICTED AFTER")
 		for _, m := range a.Moves {
 			fmt.Fprintf(t, "%s\t%s\t%s\n", m.Metric, short(m.Before), short(m.After))
 		}

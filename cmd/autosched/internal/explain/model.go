@@ -271,8 +271,7 @@ const notMuchBetter = .9
 func (l *learnt) print(w io.Writer, numbers string) error {
 	fmt.Fprintf(w, "Model learnt from %d rows of %s, along a graph of %d edges. %s\n\n",
 		l.table.Rows(), l.data, len(l.document.Edges), numbers)
-	t := cli.NewTable(w, "")
-	fmt.Fprintln(t,
+	t := cli.NewTable(w,
 		"ERROR ON ROWS LEFT OUT\tMODEL\tDIRECT ONLY\tGRAPH ONLY\tTHE MEAN\tRANK CORRELATION\tDIRECT HEAD\tSHARE "+
 			"OF THE GRAPH")
 	for _, e := range l.judged() {

@@ -228,8 +228,7 @@ type evalReport struct {
 func (r *evalReport) print(out io.Writer) error {
 	fmt.Fprintf(out, "%s%s: trained on %d jobs (%d queries), scored on the %d submitted from %s on\n\n", r.Trace,
 		cli.SyntheticLabel(r.Synthetic), r.TrainJobs, r.Lessons, r.TestJobs, r.Cut.Format(time.RFC3339))
-	w := cli.NewNumbers(out, "")
-	fmt.Fprintln(w, "query\tn\taccuracy\tlog-loss\tECE\tmajority\telapsed\tKS\thistory's\t"+
+	w := cli.NewNumbers(out, "query\tn\taccuracy\tlog-loss\tECE\tmajority\telapsed\tKS\thistory's\t"+
 		"undecided: n\taccuracy\tlog-loss\tmajority\telapsed\t")
 	for i := range r.Queries {
 		q := &r.Queries[i]

@@ -442,8 +442,7 @@ func printEffects(out io.Writer, m *pb.CausalModel) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	w = cli.NewTable(out, "")
-	fmt.Fprintln(w, "\nCAUSE\tTARGET\tEFFECT\tSIGN\tRELIABILITY\t")
+	w = cli.NewTable(out, "\nCAUSE\tTARGET\tEFFECT\tSIGN\tRELIABILITY\t")
 	for _, e := range m.GetEdges() {
 		sign := map[int32]string{1: "+", -1: "-"}[e.GetSign()]
 		note := ""

@@ -316,8 +316,7 @@ func (r *energyReport) print(w io.Writer, top int) error {
 
 // printAmounts prints a report's sums with their band.
 func printAmounts(w io.Writer, r *energy.Report) error {
-	t := cli.NewNumbers(w, "")
-	fmt.Fprintln(t, "\tlow\tmiddle\thigh\t")
+	t := cli.NewNumbers(w, "\tlow\tmiddle\thigh\t")
 	row := func(name, unit string, b energy.Band) {
 		fmt.Fprintf(t, "%s, %s\t%s\t%s\t%s\t\n", name, unit, cli.ThreeDigits(b.Low), cli.ThreeDigits(b.Middle),
 			cli.ThreeDigits(b.High))
@@ -362,8 +361,7 @@ func (r *energyReport) byEnergy() []energy.Tenant {
 }
 
 func (r *energyReport) printTenants(w io.Writer, top int) error {
-	t := cli.NewNumbers(w, "")
-	fmt.Fprintln(t, "tenant\tjobs\tGPU-hours\tkWh\tlow\thigh\t$\tkg CO2\t")
+	t := cli.NewNumbers(w, "tenant\tjobs\tGPU-hours\tkWh\tlow\thigh\t$\tkg CO2\t")
 	tenants := r.byEnergy()
 	for i := range tenants {
 		if i == top {
