@@ -134,9 +134,6 @@ func (v Value) Get(path ...string) Value {
 	return v
 }
 
-// Any is the field as JSON has it, nil if it is not there.
-func (v Value) Any() any { return v.v }
-
 // Items are the elements of a list.
 func (v Value) Items() []Value {
 	list, is := v.v.([]any)
