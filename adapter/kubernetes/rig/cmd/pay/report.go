@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/autosched/autosched/adapter/kubernetes/rig"
@@ -96,14 +97,11 @@ func waits(w io.Writer, workloads []string, by map[string]map[string]runs) {
 // interval is the mean of differences between runs with the same arrivals, and half its 95 % interval, Student's.
 func interval(x []float64) (mean, half float64) {
 	n := float64(len(x))
-	if mean = stats.Mean(x); n < 2 {
-		return mean, math.Inf(1)
+	if n < 2 {
+		return stats.Mean(x), math.Inf(1)
 	}
-	sum := 0.0
-	for _, v := range x {
-		sum += (v - mean) * (v - mean)
-	}
-	return mean, distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(.975) * math.Sqrt(sum/(n-1)/n)
+	mean, deviation := stat.MeanStdDev(x, nil)
+	return mean, distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(.975) * stat.StdErr(deviation, n)
 }
 
 // paired are the runs of two arms with the same arrivals.
@@ -179,11 +177,10 @@ func losses(x, base, repeats runs) string {
 	for i := range tenants {
 		was, now := stats.Mean(base.each(tenant(i), p95)), stats.Mean(x.each(tenant(i), p95))
 		all := append(base.each(tenant(i), p95), repeats.each(tenant(i), p95)...)
-		mean, sum := stats.Mean(all), 0.0
-		for _, v := range all {
-			sum += (v - mean) * (v - mean)
+		chance := 0.0
+		if len(all) > 1 {
+			chance = 2 * math.Sqrt2 * stat.StdErr(stat.StdDev(all, nil), float64(len(x)))
 		}
-		chance := 2 * math.Sqrt(sum/float64(max(1, len(all)-1))*2/float64(len(x)))
 		text := fmt.Sprintf("%+.0f", now-was)
 		if worse := now - was; worse > .1*was+1 {
 			text += " (more than 10 % and 1 s)"

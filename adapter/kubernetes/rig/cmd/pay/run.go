@@ -67,8 +67,7 @@ func (o *options) run(ctx context.Context, r *result) (err error) {
 		}
 	}
 	if r.Arm == live {
-		during, cancel := context.WithCancelCause(ctx)
-		ended = l.follow(during, cancel)
+		ended = l.follow(ctx)
 	}
 	rows, err := rig.Driver{Client: c.Client("admin"), Kueue: kueue}.Run(ctx, jobs)
 	if err = errors.Join(err, ended()); err != nil {
@@ -240,7 +239,8 @@ func (l *lane) put(ctx context.Context, to space.Config, now time.Duration, reas
 
 // follow makes rounds at the rule's pace until the function returned is called, which returns the error of one that
 // failed.
-func (l *lane) follow(ctx context.Context, cancel context.CancelCauseFunc) func() error {
+func (l *lane) follow(ctx context.Context) func() error {
+	ctx, cancel := context.WithCancel(ctx)
 	began := time.Now().Truncate(time.Second)
 	first := l.rounds
 	done := make(chan error, 1)
@@ -261,7 +261,7 @@ func (l *lane) follow(ctx context.Context, cancel context.CancelCauseFunc) func(
 		}
 	}()
 	return func() error {
-		cancel(nil)
+		cancel()
 		err := <-done
 		l.result.Rounds = l.rounds - first
 		return err
