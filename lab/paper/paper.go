@@ -85,11 +85,8 @@ func Units(figure string, core bool) ([]Unit, error) {
 
 func allUnits() []Unit {
 	return slices.Concat(methodUnits(), windowUnits(), rejectionUnits(), aggregatorUnits(), predictorUnits(),
-		arrivalUnits(), twinUnits(),
-		similarityUnits())
+		arrivalUnits(), twinUnits(), similarityUnits())
 }
-
-func (r *Run) path(experiment string) string { return filepath.Join(r.Results, experiment+".jsonl") }
 
 // Read returns the results of all units by experiment and name.
 func Read(folder string) (map[string]*Result, error) {
@@ -155,7 +152,7 @@ func (r *Run) Measure(ctx context.Context, units []Unit) (missing []string, err 
 		u := &units[i]
 		grid.Keys = append(grid.Keys, u.ID())
 		if files[u.Experiment] == nil {
-			files[u.Experiment] = resultFile(r.path(u.Experiment))
+			files[u.Experiment] = resultFile(filepath.Join(r.Results, u.Experiment+".jsonl"))
 		}
 	}
 	grid.Cost = func(i int) cells.Cost {

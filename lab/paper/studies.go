@@ -220,7 +220,7 @@ type PredictedQuery struct {
 // traceUnits are units of whole traces, of some windows.
 func traceUnits(experiment string, rank int, seconds float64, measure func(context.Context, *workload.Workload) (any,
 	error)) (out []Unit) {
-	for _, name := range []string{"philly", "helios-like", "pai", "acme-like-1.1"} {
+	for _, name := range forecastTraces {
 		x := windowOf(name)
 		out = append(out, Unit{Experiment: experiment, Name: name, Core: true, Data: x.file, Seed: 1, Rank: rank,
 			Seconds: seconds, measure: func(ctx context.Context, d *Data) (any, map[string]float64, error) {

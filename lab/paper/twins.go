@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/csv"
 	"errors"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -107,12 +108,7 @@ func sizesApart(a, b *workload.Workload) (apart float64) {
 			shares[int64(j.GPUs)] += float64(1-2*k) / float64(w.Len())
 		}
 	}
-	sizes := []int64{}
-	for size := range shares {
-		sizes = append(sizes, size)
-	}
-	slices.Sort(sizes)
-	for _, size := range sizes {
+	for _, size := range slices.Sorted(maps.Keys(shares)) {
 		apart += math.Abs(shares[size]) / 2
 	}
 	return apart

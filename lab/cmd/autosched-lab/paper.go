@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/cells"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/lab/paper"
 )
@@ -65,8 +65,8 @@ that name; it has more jobs, and gives other numbers.`,
 				seconds += u.Seconds
 			}
 			fmt.Fprintf(notes, "%d of %d units are left, about %v of processor time, %d at a time\n", len(left),
-				len(units),
-				time.Duration(seconds*float64(time.Second)).Round(time.Second), cmp.Or(r.Jobs, 1))
+				len(units), time.Duration(seconds*float64(time.Second)).Round(time.Second),
+				cells.Jobs(r.Jobs, len(left)))
 			if estimate {
 				return nil
 			}
@@ -86,7 +86,7 @@ that name; it has more jobs, and gives other numbers.`,
 	fl.StringVar(&only, "only", "", "regular expression of units, named experiment/name")
 	fl.BoolVar(&estimate, "estimate", false, "say how long it takes, and measure nothing")
 	fl.BoolVar(&render, "render", false, "measure nothing, write the page of what the files of results have")
-	fl.IntVar(&r.Jobs, "jobs", 1, "units measured at a time; results do not depend on it")
+	fl.IntVar(&r.Jobs, "jobs", 1, "units measured at a time, 0 for one per processor; results do not depend on it")
 	fl.StringVarP(&r.Results, "out", "o", "lab/paper/results", "folder of the files of results")
 	fl.StringVar(&page, "page", "docs/paper.md", "page to write; its plots go into a folder of its name beside it")
 	fl.StringVar(&r.Traces, "data", "../shared/traces", "folder that holds the recorded traces")

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -23,7 +25,9 @@ func TestPaper(t *testing.T) {
 		return errs
 	}
 	only := "^methods/(pai|helios-like)/themis/default/1$"
-	if got := run("--only", only, "--estimate"); !strings.Contains(got, "2 of 2 units are left") {
+	atATime := fmt.Sprintf("%d at a time", min(2, runtime.GOMAXPROCS(0)))
+	if got := run("--only", only, "--estimate", "--jobs", "0"); !strings.Contains(got, "2 of 2 units are left") ||
+		!strings.Contains(got, atATime) {
 		t.Error(got)
 	}
 	if got := run("--only", only); !strings.Contains(got, "1 of 1  methods/helios-like/themis/default/1") ||
