@@ -95,8 +95,8 @@ func PrintVerdict(w io.Writer, v *replay.Verdict) error {
 	if len(v.Changes) == 0 {
 		return nil
 	}
-	if v.Evictions != nil {
-		Prose(w, "", "The change "+v.Evictions.String()+".")
+	if e := v.Evictions; e != nil && e.After.Number <= e.Before.Number { // the text has the others
+		Prose(w, "", "The change "+e.String()+".")
 	}
 	fmt.Fprintln(w, "\nSettings that change:")
 	for _, c := range v.Changes {
