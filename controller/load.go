@@ -333,5 +333,5 @@ func (s *Service) Waits(ctx context.Context, id, job string) (workload.Waits, er
 	if !known {
 		return workload.Waits{}, fmt.Errorf("job %q: %w", job, rollout.ErrNotFound)
 	}
-	return p.ledger.Waits(&h, p.at), nil
+	return p.ledger.Waits(ctx, &h, p.at)
 }

@@ -1,6 +1,10 @@
 package workload
 
-import "time"
+import (
+	"context"
+	"sort"
+	"time"
+)
 
 // WaitCause is a reason for which a job waited.
 type WaitCause uint8
@@ -26,13 +30,21 @@ type Waits struct {
 	Passed int
 }
 
-// waitSamples bounds the instants, as each takes time for all jobs of that time.
+// waitSamples bounds the instants.
 const waitSamples = 200
 
-// Waits says why a job waited until an instant.
-func (l *Ledger) Waits(h *JobHistory, at time.Duration) (out Waits) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// instant is one of the waiting of a job, with the other jobs of then.
+type instant struct {
+	at, width      time.Duration
+	cluster        Cluster
+	held, ofTenant int            // GPUs that serve the job, and those of its tenant
+	used           map[string]int // of held, by node
+	ahead          bool           // a job waited that was submitted before it, or has a higher priority
+}
+
+// Waits says why a job waited until an instant. It holds up the events that come meanwhile for parts of its time only,
+// and ends with its context.
+func (l *Ledger) Waits(ctx context.Context, h *JobHistory, at time.Duration) (out Waits, err error) {
 	end := at
 	if h.Ended || h.Missing {
 		end = h.End
@@ -54,104 +66,112 @@ func (l *Ledger) Waits(h *JobHistory, at time.Duration) (out Waits) {
 		}
 	}
 	if total == 0 {
-		return out
+		return out, nil
 	}
-	l.settle()
-	others := l.around(h, spans[0][0], spans[len(spans)-1][1], at)
-	for _, o := range others {
-		for _, s := range spans {
-			if o.Submit > h.Submit && o.Starts > 0 && o.FirstStart >= s[0] && o.FirstStart < s[1] {
-				out.Passed++
+	all := l.instants(spans, total)
+	q := h.Request()
+	model, partition := all[0].cluster.Constraint(q)
+	fits := func(g *NodeGroup) bool { return g.Satisfies(model, partition) }
+	last := spans[len(spans)-1][1]
+	for place, more := (Place{Submit: last + 1}), true; more; {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		place, more = l.Jobs(spans[0][0], at, place, func(o *JobHistory) bool {
+			if o.ID == h.ID {
+				return true
+			}
+			for _, s := range spans {
+				if o.Submit > h.Submit && o.Starts > 0 && o.FirstStart >= s[0] && o.FirstStart < s[1] {
+					out.Passed++
+				}
+			}
+			l.overlap(all, h, o, fits)
+			return true
+		})
+	}
+	for i := range all {
+		out.By[all[i].cause(h, fits)] += all[i].width
+	}
+	out.Samples = len(all)
+	return out, nil
+}
+
+// instants are spread evenly over spans, which last a total.
+func (l *Ledger) instants(spans [][2]time.Duration, total time.Duration) []instant {
+	out := make([]instant, min(waitSamples, total))
+	step, before, k := total/time.Duration(len(out)), time.Duration(0), 0 // the spans before the k-th
+	for i := range out {
+		at := time.Duration(i)*step + step/2
+		for at-before >= spans[k][1]-spans[k][0] {
+			before, k = before+spans[k][1]-spans[k][0], k+1
+		}
+		at += spans[k][0] - before
+		l.mu.Lock()
+		out[i] = instant{at: at, width: step, cluster: l.clusterAt(at), used: map[string]int{}}
+		l.mu.Unlock()
+	}
+	out[len(out)-1].width += total - step*time.Duration(len(out))
+	return out
+}
+
+// overlap adds another job to the instants at which it was there.
+func (l *Ledger) overlap(all []instant, h, o *JobHistory, fits func(*NodeGroup) bool) {
+	p, q := o.Request().Priority, h.Request().Priority
+	first := p > q || p == q && o.Submit < h.Submit
+	k := 0 // the spell that ends next
+	for i := sort.Search(len(all), func(i int) bool { return all[i].at >= o.Submit }); i < len(all); i++ {
+		at := &all[i]
+		if (o.Ended || o.Missing) && o.End <= at.at {
+			return
+		}
+		for k < len(o.Spells) && o.Spells[k].To <= at.at {
+			k++
+		}
+		if k == len(o.Spells) || o.Spells[k].From > at.at {
+			at.ahead = at.ahead || first
+			continue
+		}
+		s := &o.Spells[k]
+		if o.Tenant == h.Tenant {
+			at.ofTenant += s.Held
+		}
+		if len(s.placement) == 0 {
+			at.held += s.Held
+		}
+		for _, n := range s.placement {
+			groups := at.cluster.Groups
+			if g := l.groupOf(n.Node, nil); g < 0 || g >= len(groups) || fits(&groups[g]) {
+				at.used[n.Node] += n.GPUs
+				at.held += n.GPUs
 			}
 		}
 	}
-	step := max(1, total/waitSamples)
-	for _, s := range spans {
-		for t := s[0]; t < s[1]; t += step {
-			width := min(step, s[1]-t)
-			out.By[l.waitCause(h, others, t+width/2)] += width
-			out.Samples++
-		}
-	}
-	return out
 }
 
-// around are the other jobs that were there in a time.
-func (l *Ledger) around(h *JobHistory, from, to, at time.Duration) (out []JobHistory) {
-	seen := latest(&l.snapshots, at)
-	var scratch openRecord
-	for _, r := range l.arrivals.sorted {
-		if r.submit > to {
-			break
-		}
-		if r.ended && r.end() < from || r.id == h.ID {
-			continue
-		}
-		var o JobHistory
-		if r.history(&o, &scratch, at, seen) {
-			out = append(out, o)
-		}
-	}
-	return out
-}
-
-// waitCause says why a job waited at an instant.
-func (l *Ledger) waitCause(h *JobHistory, others []JobHistory, t time.Duration) WaitCause {
-	if h.HoldUntil > t {
+// cause says why a job waited at an instant.
+func (at *instant) cause(h *JobHistory, fits func(*NodeGroup) bool) WaitCause {
+	if h.HoldUntil > at.at && at.at >= h.Since { // of the last waiting
 		return WaitHeld
 	}
-	c := l.clusterAt(t)
-	q, need := h.Request(), h.GPUs.Whole()
-	model, partition := c.Constraint(q)
-	fits := func(g *NodeGroup) bool { return g.Satisfies(model, partition) }
+	need := h.GPUs.Whole()
 	total, whole, size := 0, 0, 0 // GPUs, nodes, GPUs of a node
-	for i := range c.Groups {
-		if g := &c.Groups[i]; fits(g) {
+	for i := range at.cluster.Groups {
+		if g := &at.cluster.Groups[i]; fits(g) {
 			total, whole, size = total+g.Nodes*g.GPUsPerNode, whole+g.Nodes, max(size, g.GPUsPerNode)
 		}
 	}
-	held, ofTenant, ahead := 0, 0, false
-	used := map[string]int{}
-	for i := range others {
-		o := &others[i]
-		if o.Submit > t || (o.Ended || o.Missing) && o.End <= t {
-			continue
-		}
-		runs := false
-		for k := range o.Spells {
-			s := &o.Spells[k]
-			if s.From > t || s.To <= t {
-				continue
-			}
-			runs = true
-			if o.Tenant == h.Tenant {
-				ofTenant += s.Held
-			}
-			if len(s.placement) == 0 {
-				held += s.Held
-			}
-			for _, n := range s.placement {
-				g := l.groupOf(n.Node, nil)
-				if g < 0 || g >= len(c.Groups) || fits(&c.Groups[g]) {
-					used[n.Node] += n.GPUs
-					held += n.GPUs
-				}
-			}
-		}
-		p := o.Request().Priority
-		ahead = ahead || !runs && (p > q.Priority || p == q.Priority && o.Submit < h.Submit)
-	}
-	for _, v := range c.VCs {
-		if v.Tenant == h.Tenant && v.Cohort == "" && ofTenant+need > v.GPUs {
+	for _, v := range at.cluster.VCs {
+		if v.Tenant == h.Tenant && v.Cohort == "" && at.ofTenant+need > v.GPUs {
 			return WaitQuota
 		}
 	}
 	switch {
-	case total-held < need:
+	case total-at.held < need:
 		return WaitBusy
-	case len(used) > 0 && size > 0 && !fitsNodes(used, whole, size, need):
+	case len(at.used) > 0 && size > 0 && !fitsNodes(at.used, whole, size, need):
 		return WaitFragmented
-	case ahead:
+	case at.ahead:
 		return WaitOthers
 	}
 	return WaitUnknown
