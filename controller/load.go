@@ -186,7 +186,7 @@ func (s *Service) Timeline(ctx context.Context, id string, q TimelineQuery) (out
 		return out, fmt.Errorf("%w: the timeline ends before it begins", rollout.ErrState)
 	}
 	has := func(node string) bool { return (q.First == "" || node >= q.First) && (q.Last == "" || node <= q.Last) }
-	b := workload.NewTimeline(q.By, from, to)
+	b := workload.NewTimeline(q.By, from, to, p.at)
 	sizes := map[string]int{}
 	v := p.m.snapshot.Load()
 	if q.By == workload.ByNode {

@@ -49,6 +49,7 @@ type stretch struct {
 type TimelineBuilder struct {
 	by           TimelineBy
 	from, to     time.Duration
+	known        time.Duration
 	keys         map[string]int32
 	names        []string
 	stretches    []stretch
@@ -56,10 +57,10 @@ type TimelineBuilder struct {
 	held, placed float64
 }
 
-// NewTimeline returns a builder of the timeline of [from, to), which must not be empty. Its rows of nodes are of those
-// that Node and jobs name.
-func NewTimeline(by TimelineBy, from, to time.Duration) *TimelineBuilder {
-	return &TimelineBuilder{by: by, from: from, to: to, keys: map[string]int32{}}
+// NewTimeline returns a builder of the timeline of [from, to), which must not be empty, of jobs that are known until an
+// instant. Its rows of nodes are of those that Node and jobs name.
+func NewTimeline(by TimelineBy, from, to, known time.Duration) *TimelineBuilder {
+	return &TimelineBuilder{by: by, from: from, to: to, known: min(known, to), keys: map[string]int32{}}
 }
 
 // Node adds a node, which may have no job.
@@ -74,8 +75,8 @@ func (b *TimelineBuilder) key(name string) int32 {
 	return k
 }
 
-// Add adds a job as of the end of the timeline, without the jobs of other rows than those that has accepts, if it is
-// not nil.
+// Add adds a job as of the end of the timeline, or of the instant until which jobs are known, without the jobs of other
+// rows than those that has accepts, if it is not nil.
 func (b *TimelineBuilder) Add(h *JobHistory, has func(node string) bool) {
 	if h.Submit >= b.to {
 		return
@@ -101,7 +102,7 @@ func (b *TimelineBuilder) Add(h *JobHistory, has func(node string) bool) {
 			}
 		}
 	}
-	end := b.to
+	end := b.known
 	if h.Ended || h.Missing {
 		end = h.End
 	}

@@ -18,7 +18,7 @@ func TestTimelineIsTheJobs(t *testing.T) {
 		by := TimelineBy(rapid.IntRange(0, 1).Draw(t, "by"))
 		from := time.Duration(rapid.IntRange(0, 50).Draw(t, "from")) * time.Minute
 		to := from + time.Duration(rapid.IntRange(1, 50).Draw(t, "span"))*time.Minute
-		b := NewTimeline(by, from, to)
+		b := NewTimeline(by, from, to, to)
 		rows, buckets := rapid.IntRange(1, 5).Draw(t, "rows"), rapid.IntRange(1, 9).Draw(t, "buckets")
 		step := (to - from).Seconds() / float64(buckets)
 		busy, waiting := 0.0, 0.0
@@ -81,7 +81,7 @@ func TestTimelineIsTheJobs(t *testing.T) {
 
 // TestTimelineRows: the smaller tenants share the last row, and nodes share rows in the order of their names.
 func TestTimelineRows(t *testing.T) {
-	tenants, nodes := NewTimeline(ByTenant, 0, time.Hour), NewTimeline(ByNode, 0, time.Hour)
+	tenants, nodes := NewTimeline(ByTenant, 0, time.Hour, time.Hour), NewTimeline(ByNode, 0, time.Hour, time.Hour)
 	for i := range 5 {
 		h := &JobHistory{ActiveJob: ActiveJob{Job: Job{Tenant: fmt.Sprint("t", i), GPUs: GPUs(1)}, Running: true},
 			Spells: []Spell{{From: 0, To: time.Hour, Held: i + 1, placement: []NodeShare{{Node: fmt.Sprint("n", i),
@@ -102,6 +102,15 @@ func TestTimelineRows(t *testing.T) {
 	}
 }
 
+// TestTimelineIsOfWhatIsKnown: a job that waits is not said to wait after the latest event.
+func TestTimelineIsOfWhatIsKnown(t *testing.T) {
+	b := NewTimeline(ByTenant, 0, 4*time.Hour, 2*time.Hour)
+	b.Add(&JobHistory{ActiveJob: ActiveJob{Job: Job{Tenant: "a", GPUs: GPUs(1)}}}, nil)
+	if r := b.Build(1, 4, one).Rows[0]; fmt.Sprint(r.Waiting, r.Queued) != "[1 1 0 0] [1 1 0 0]" {
+		t.Error(r)
+	}
+}
+
 // BenchmarkTimeline is the timeline of a month with a million jobs by 50 tenants in 100 buckets, read from the ledger.
 func BenchmarkTimeline(b *testing.B) {
 	const n, month = 1_000_000, 28 * 24 * time.Hour
@@ -117,7 +126,7 @@ func BenchmarkTimeline(b *testing.B) {
 	for name, by := range map[string]TimelineBy{"tenants": ByTenant, "nodes": ByNode} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				t := NewTimeline(by, 0, month)
+				t := NewTimeline(by, 0, month, month)
 				for place, more := (Place{}), true; more; {
 					place, more = l.Jobs(0, month, place, func(h *JobHistory) bool { t.Add(h, nil); return true })
 				}
