@@ -62,6 +62,12 @@ func New(o Config) *Service { return &Service{o: o} }
 // Register adds the service to a server.
 func (s *Service) Register(g grpc.ServiceRegistrar) { pb.RegisterJobServiceServer(g, s) }
 
+// placed is a job with its place in the list.
+type placed struct {
+	*pb.Job
+	at rpc.Token
+}
+
 // maxOrdered bounds the jobs that are put into another order.
 const maxOrdered = 100_000
 
@@ -77,9 +83,8 @@ func (s *Service) ListJobs(ctx context.Context, req *pb.ListJobsRequest) (*pb.Li
 	}
 	q := controller.JobQuery{From: from, To: to, Tenant: req.GetTenant(), User: req.GetUser(), Node: req.GetNodeId()}
 	read := 0
-	places := map[*pb.Job]workload.Place{}
-	list := rpc.List[*pb.Job]{
-		Some: func(after rpc.Token, n int) (out []*pb.Job, err error) {
+	list := rpc.List[placed]{
+		Some: func(after rpc.Token, n int) (out []placed, err error) {
 			place := workload.Place{Submit: time.Duration(after.Revision), Event: after.Event, ID: after.After}
 			some, zero, err := s.o.Controller.Jobs(ctx, id, q, place, n)
 			if read += len(some); err == nil && req.GetOrderBy() != "" && read > maxOrdered {
@@ -87,21 +92,19 @@ func (s *Service) ListJobs(ctx context.Context, req *pb.ListJobsRequest) (*pb.Li
 					"tenant, user or node_id", maxOrdered)
 			}
 			for i := range some {
-				p := jobToProto(id, &some[i], zero)
-				places[p], out = some[i].Place(), append(out, p)
+				p := some[i].Place()
+				out = append(out, placed{jobToProto(id, &some[i], zero),
+					rpc.Token{After: p.ID, Event: p.Event, Revision: int64(p.Submit)}})
 			}
 			return out, err
 		},
-		Place: func(j *pb.Job) rpc.Token {
-			p := places[j]
-			return rpc.Token{After: p.ID, Event: p.Event, Revision: int64(p.Submit)}
-		},
+		Place: func(j placed) rpc.Token { return j.at },
 		Lacks: []string{"spells"}}
 	page, next, err := list.Page(s.o.Pages, req)
 	if err != nil {
 		return nil, err
 	}
-	return &pb.ListJobsResponse{Jobs: page, NextPageToken: next}, nil
+	return &pb.ListJobsResponse{Jobs: rpc.Map(page, func(j *placed) *pb.Job { return j.Job }), NextPageToken: next}, nil
 }
 
 // window reads the bounds of a time; the zero time is none.
