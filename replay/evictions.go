@@ -48,9 +48,9 @@ func (o *AskOptions) evictions(ctx context.Context, sim *simulator.Sim, to space
 	return &EvictionsChange{before, after}, nil
 }
 
-// raised is the part of a sentence about a change that evicts more; "" for others.
+// raised is the part of a sentence about a change that evicts more, or loses more by that; "" for others.
 func (e *EvictionsChange) raised() string {
-	if e == nil || e.After.Number <= e.Before.Number {
+	if e == nil || e.After.Number <= e.Before.Number && e.After.GPUHours < e.Before.GPUHours+.1 {
 		return ""
 	}
 	return ", which " + e.String()

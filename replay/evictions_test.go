@@ -50,4 +50,7 @@ func TestEvictions(t *testing.T) {
 	if back := (&EvictionsChange{e.After, e.Before}).raised(); back != "" {
 		t.Errorf("fewer evictions are a price: %s", back)
 	}
+	if wider := (&EvictionsChange{Evictions{3, 1}, Evictions{2, 9}}).raised(); !strings.Contains(wider, "loses 9.0") {
+		t.Errorf("what fewer evictions lose is no price: %q", wider)
+	}
 }
