@@ -212,7 +212,7 @@ function Grid(p: { t: Timeline; nodes: boolean; style: Style; zoom: (r: Row | un
     return () => watch.disconnect();
   }, []);
   const names = rows.map((r) => label(r, p.nodes));
-  const left = Math.min(Math.round(width * 0.3), 8 + 7 * Math.max(...names.map((n) => n.length)));
+  const left = Math.min(Math.round(width * 0.3), 12 + 8 * Math.max(...names.map((n) => n.length)));
   const height = rows.length * rowHeight + 24;
   const n = rows[0]?.busyGpus?.length ?? 0;
   const begin = Date.parse(t.startTime), end = Date.parse(t.endTime);
