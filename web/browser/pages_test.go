@@ -92,7 +92,7 @@ func (p *tab) scheme(name string) {
 
 // pictured are the pages whose pictures the documentation has.
 var pictured = []string{"overview", "proposal", "scheduler", "history", "decision", "findings", "what-if",
-	"study"}
+	"study", "timeline", "job"}
 
 // picture keeps a screenshot where AUTOSCHED_SCREENSHOTS names a folder.
 func (p *tab) picture(name string) {
