@@ -1093,7 +1093,8 @@ type Load struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The event time.
 	SchedulerTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=scheduler_time,json=schedulerTime,proto3" json:"scheduler_time,omitempty"`
-	// GPUs of nodes that take jobs, GPUs that jobs hold, and that waiting jobs ask for.
+	// GPUs of nodes that take jobs, GPUs that jobs hold, and that waiting jobs ask for. GPUs that several jobs share
+	// count for each.
 	TotalGpus   int32 `protobuf:"varint,3,opt,name=total_gpus,json=totalGpus,proto3" json:"total_gpus,omitempty"`
 	BusyGpus    int32 `protobuf:"varint,4,opt,name=busy_gpus,json=busyGpus,proto3" json:"busy_gpus,omitempty"`
 	WaitingGpus int32 `protobuf:"varint,5,opt,name=waiting_gpus,json=waitingGpus,proto3" json:"waiting_gpus,omitempty"`
@@ -2212,7 +2213,8 @@ type ForecastLoadResponse_Point struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The event time.
 	SchedulerTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=scheduler_time,json=schedulerTime,proto3" json:"scheduler_time,omitempty"`
-	// GPUs that jobs hold, GPUs that waiting jobs ask for, and these jobs.
+	// GPUs that jobs hold, GPUs that waiting jobs ask for, and these jobs. GPUs that several jobs share count for
+	// each.
 	BusyGpus      *ForecastLoadResponse_Band `protobuf:"bytes,2,opt,name=busy_gpus,json=busyGpus,proto3" json:"busy_gpus,omitempty"`
 	WaitingGpus   *ForecastLoadResponse_Band `protobuf:"bytes,3,opt,name=waiting_gpus,json=waitingGpus,proto3" json:"waiting_gpus,omitempty"`
 	WaitingJobs   *ForecastLoadResponse_Band `protobuf:"bytes,4,opt,name=waiting_jobs,json=waitingJobs,proto3" json:"waiting_jobs,omitempty"`
