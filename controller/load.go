@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -118,12 +119,13 @@ func (s *Service) LookAhead(ctx context.Context, id string) (out Ahead, err erro
 		in := round.Input{Snapshot: seen, Settings: v.settings(s.o.Workers), Scheduler: v.Type, Space: v.space,
 			Goal: v.goal, Engine: m.futures.of(v)}
 		out = Ahead{Zero: v.Zero, Revision: v.basis().Running}
-		if out.Ahead, err = round.LookAhead(ctx, in, incumbent, aheadHorizon, aheadStep); err != nil {
-			return err
-		}
-		if out.Ahead == nil {
-			out.Reason = "no node is up, or there is no job to simulate"
+		out.Ahead, err = round.LookAhead(ctx, in, incumbent, aheadHorizon, aheadStep)
+		if errors.Is(err, round.ErrNoNode) || errors.Is(err, round.ErrNoFuture) {
+			out.Reason = err.Error()
 			return nil
+		}
+		if err != nil {
+			return err
 		}
 		m.mu.Lock()
 		m.ahead = foreseen{out, v.ClockSet}

@@ -25,15 +25,22 @@ type Ahead struct {
 // Load is the load of a cluster at an instant: GPUs held, GPUs that jobs wait for, and these jobs.
 type Load struct{ Busy, Waiting, Jobs int }
 
-// LookAhead simulates a configuration on fresh futures of the input's instant, until a horizon. It returns nil if
-// these have no job.
+// Errors of LookAhead.
+var (
+	ErrNoNode   = errors.New("no node is up")
+	ErrNoFuture = errors.New("no future has a job and is simulated within its budget of events")
+)
+
+// LookAhead simulates a configuration on fresh futures of the input's instant, until a horizon. Futures without jobs,
+// and those that use up their budget of events before, are left out. It returns ErrNoNode or ErrNoFuture where there is
+// nothing to simulate.
 func LookAhead(ctx context.Context, in Input, c space.Config, horizon, step time.Duration) (*Ahead, error) {
 	s, err := schedulers.Find(in.Scheduler)
 	if err != nil {
 		return nil, err
 	}
 	if err := in.State.Available().Validate(); err != nil {
-		return nil, nil // no node is up
+		return nil, ErrNoNode
 	}
 	in.startEngine()
 	seed := rng.Stream("ahead", in.Settings.Seed, uint64(in.State.At)).Uint64()
@@ -53,12 +60,12 @@ func LookAhead(ctx context.Context, in Input, c space.Config, horizon, step time
 		}
 	}
 	if len(a.Load) == 0 {
-		return nil, nil
+		return nil, ErrNoFuture
 	}
 	return a, nil
 }
 
-// play simulates a future and notes its course.
+// play simulates a future and notes its course, unless it uses up its budget of events.
 func (a *Ahead) play(ctx context.Context, in *Input, sim *simulator.Sim, x *Scenario, policy simulator.Policy) error {
 	active := x.State.Jobs
 	starts, ends := make([]time.Duration, len(active)), make([]time.Duration, len(active))
@@ -114,7 +121,10 @@ func (a *Ahead) play(ctx context.Context, in *Input, sim *simulator.Sim, x *Scen
 		}
 		return sim.RunUntil(ctx, a.At+a.Horizon)
 	})
-	if err != nil && !errors.Is(err, simulator.ErrBudget) {
+	if errors.Is(err, simulator.ErrBudget) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	until(a.At + a.Horizon + 1)
