@@ -37,6 +37,7 @@ const waitSamples = 200
 type instant struct {
 	at, width      time.Duration
 	cluster        Cluster
+	drained        map[string]bool
 	held, ofTenant int            // GPUs that serve the job, and those of its tenant
 	used           map[string]int // of held, by node
 	ahead          bool           // a job waited that was submitted before it, or has a higher priority
@@ -108,11 +109,25 @@ func (l *Ledger) instants(spans [][2]time.Duration, total time.Duration) []insta
 		}
 		at += spans[k][0] - before
 		l.mu.Lock()
-		out[i] = instant{at: at, width: step, cluster: l.clusterAt(at), used: map[string]int{}}
+		out[i] = instant{at: at, width: step, used: map[string]int{}}
+		out[i].cluster, out[i].drained = l.undrained(at)
 		l.mu.Unlock()
 	}
 	out[len(out)-1].width += total - step*time.Duration(len(out))
 	return out
+}
+
+// undrained is the cluster less the nodes that take no more jobs, and these.
+func (l *Ledger) undrained(at time.Duration) (Cluster, map[string]bool) {
+	c, drained := l.clusterAt(at), map[string]bool{}
+	for name := range l.nodes {
+		if e := l.nodeAt(name, at); e != nil && e.kind == NodeDrained {
+			drained[name] = true
+			g := &c.Groups[max(0, l.groupOf(name, e))]
+			g.Nodes = max(0, g.Nodes-1)
+		}
+	}
+	return c, drained
 }
 
 // overlap adds another job to the instants at which it was there.
@@ -140,6 +155,9 @@ func (l *Ledger) overlap(all []instant, h, o *JobHistory, fits func(*NodeGroup) 
 			at.held += s.Held
 		}
 		for _, n := range s.placement {
+			if at.drained[n.Node] {
+				continue
+			}
 			groups := at.cluster.Groups
 			if g := l.groupOf(n.Node, nil); g < 0 || g >= len(groups) || fits(&groups[g]) {
 				at.used[n.Node] += n.GPUs

@@ -55,4 +55,14 @@ func TestWaits(t *testing.T) {
 	if _, err := l.Waits(ended, &h, at); err == nil {
 		t.Error("a call that has ended gets an answer")
 	}
+	// A node that drains has no GPUs for jobs that wait.
+	l.Apply(Event{ID: "drain", Kind: NodeDrained, Time: at, Node: "n2", NodeGPUs: 8})
+	one, y := job("one", 8), job("y", 8)
+	apply(Submitted, 61, one)
+	apply(Started, 61, one, NodeShare{Node: "n1", GPUs: 8})
+	apply(Submitted, 62, y)
+	h, _ = l.Job("y", 70*time.Minute)
+	if w, err := l.Waits(t.Context(), &h, 70*time.Minute); err != nil || w.By[WaitBusy] != 8*time.Minute {
+		t.Errorf("%+v, %v", w, err)
+	}
 }
