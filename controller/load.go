@@ -185,7 +185,8 @@ func (s *Service) Timeline(ctx context.Context, id string, q TimelineQuery) (out
 		from = q.From.Sub(p.zero)
 	}
 	if from >= to {
-		return out, fmt.Errorf("%w: the timeline ends before it begins", rollout.ErrState)
+		return out, fmt.Errorf("%w: the timeline ends at %s, before it begins", rollout.ErrState,
+			p.zero.Add(to).Format(time.RFC3339))
 	}
 	has := func(node string) bool { return (q.First == "" || node >= q.First) && (q.Last == "" || node <= q.Last) }
 	b := workload.NewTimeline(q.By, from, to, p.at)
