@@ -35,8 +35,10 @@ import (
 
 // Options of a service. Dir, Store, Controller, Server, Access, Listen, Drain and Log are required.
 type Options struct {
-	Dir        string             // of all records
-	Store      store.Options      // of Dir
+	Dir   string        // of all records
+	Store store.Options // of Dir
+	// Open opens the store of all records but telemetry and findings; if nil, that in Dir.
+	Open       func(store.Options) (Store, error)
 	Controller controller.Options // without Store
 	Server     server.Options     // without the parts that Run makes
 	Access     *access.Source
@@ -50,6 +52,20 @@ type Options struct {
 	Log   *slog.Logger
 	// Notify receives READY=1 once all parts run and STOPPING=1 before any is stopped; not called if nil.
 	Notify func(state string) error
+}
+
+// Store keeps the records of the service except telemetry and findings.
+type Store interface {
+	controller.Store
+	studies.Store
+	reports.Store
+	workloads.Store
+	server.Store
+	// Room runs a write of other files of its file system, which must leave room for changes.
+	Room(write func() error) error
+	// NewEpoch returns why a new epoch began when the store was opened, "" if none did.
+	NewEpoch() string
+	Close() error
 }
 
 // Findings are the options of package findings and of the parts that act on findings.
@@ -72,7 +88,7 @@ type service struct {
 	o          Options
 	log        *slog.Logger
 	began      time.Time
-	store      *store.Store
+	store      Store
 	samples    *samples.Store
 	controller *controller.Service
 	workloads  *workloads.Keeper
@@ -251,6 +267,15 @@ func open(o Options) (s *service, err error) {
 	if o.Notify == nil {
 		o.Notify = func(string) error { return nil }
 	}
+	if o.Open == nil {
+		o.Open = func(so store.Options) (Store, error) {
+			dir, err := store.Open(o.Dir, so)
+			if err != nil {
+				return nil, err // not a Store of nil
+			}
+			return dir, nil
+		}
+	}
 	s = &service{o: o, log: o.Log, began: time.Now()}
 	s.deadline, s.cut = context.WithCancel(context.Background())
 	defer func() {
@@ -264,7 +289,7 @@ func open(o Options) (s *service, err error) {
 		return s, err
 	}
 	o.Store.Shed, o.Store.Log = s.samples.Shed, o.Log
-	if s.store, err = store.Open(o.Dir, o.Store); err != nil {
+	if s.store, err = o.Open(o.Store); err != nil {
 		return s, err
 	}
 	if why := s.store.NewEpoch(); why != "" {
