@@ -125,8 +125,8 @@ var methodTable = []method{
 	{"autosched/futures=8", 1, 90, true, 7},
 }
 
-// everyHour is the published tuner on the other windows.
-var everyHour = method{"published", 1, 15, false, 6}
+// everyHour are the tuners of every hour on the other windows.
+var everyHour = []method{{"published", 1, 15, false, 6}, {"autosched", 1, 30, false, 6}}
 
 func methodID(window, scheduler, method string, seed int) string {
 	return fmt.Sprintf("methods/%s/%s/%s/%d", window, scheduler, method, seed)
@@ -137,7 +137,8 @@ func methodUnits() (out []Unit) {
 		x := &windows[i]
 		of := methodTable
 		if !x.all {
-			of = append(slices.DeleteFunc(slices.Clone(methodTable), func(m method) bool { return m.few }), everyHour)
+			of = append(slices.DeleteFunc(slices.Clone(methodTable), func(m method) bool { return m.few }),
+				everyHour...)
 		}
 		names := schedulerNames
 		if x.all {

@@ -21,11 +21,17 @@ type page struct {
 	plots map[string]*chart.Picture
 }
 
-// Write writes the page of the results in a folder, and its plots into a folder of its name beside it.
-func Write(folder, path string) error {
+// Write writes the page of the results in a folder, its plots into a folder of its name beside it, and the part of a
+// README between Begin and End; readme may be empty.
+func Write(folder, path, readme string) error {
 	text, plots, err := Render(folder)
 	if err != nil {
 		return err
+	}
+	if readme != "" {
+		if err := writeReadme(folder, readme); err != nil {
+			return err
+		}
 	}
 	beside := strings.TrimSuffix(path, filepath.Ext(path))
 	if err := os.MkdirAll(beside, 0o777); err != nil {
@@ -93,9 +99,10 @@ func (p *page) write() {
 	for _, r := range p.all {
 		commits[r.Commit] = true
 	}
-	p.printf(`# The AutoSched paper, measured
-
-Gao et al., "AutoSched: An Adaptive Self-configured Framework for Scheduling Deep Learning Training Workloads", ICS 2024.
+	p.printf("# The AutoSched paper, measured\n\nGao et al., \"AutoSched: An Adaptive Self-configured Framework for Scheduling " +
+		"Deep Learning Training Workloads\", ICS 2024.\n")
+	p.summary()
+	p.printf(`
 This page is generated: tables and plots from the files in lab/paper/results, by bin/autosched-lab (make lab):
 
     autosched-lab paper --core --estimate
@@ -108,9 +115,11 @@ commit %s.
 
 **Data.** Windows named -like are drawn from published statistics and need no file. Those named philly need jobs of
 [Philly](traces.md) as philly/jobs.csv.gz in the folder --data: here a CSV derivative of the trace with 82,247 of its
-117,325 jobs. What `+"`autosched trace fetch philly`"+` writes has all jobs, and is not what was measured here. Those
-named pai need the pods of Alibaba's trace of 2023 as pai2023/pods.csv.gz. The Helios and PAI 2020 traces of the
-paper are not at hand: helios-like and pai-like stand for them. Clusters are sized by their mean load, as the paper
+117,325 jobs, until 5 November 2017. What `+"`autosched trace fetch philly`"+` writes has all jobs, and is not what was
+measured here: its download is tested on an archive of the same layout, the public one was not at hand. Those named pai
+need the pods of Alibaba's trace of 2023 as pai2023/pods.csv.gz. Where a file is missing, the command says where to get
+it, and measures the rest. The Helios and PAI 2020 traces of the paper are not at hand: helios-like and pai-like stand
+for them; of Helios's cluster Earth there are loads, no jobs. Clusters are sized by their mean load, as the paper
 sized its own; the days that are measured have loads of .5 to 3.1. The core set has windows of one to five days, with
 two days of warm-up. Without --core there are fortnights on 70 nodes, too, as the paper has: 13 hours of processor time
 instead of two.

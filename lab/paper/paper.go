@@ -133,8 +133,8 @@ func (r *Run) Left(units []Unit) (out []Unit, err error) {
 }
 
 // Measure measures units that are not measured yet and appends each to its file of results once it is measured. Units
-// whose trace is not at hand are left out; it returns their names.
-func (r *Run) Measure(ctx context.Context, units []Unit) (missing []string, err error) {
+// whose trace is not at hand are left out; it returns them.
+func (r *Run) Measure(ctx context.Context, units []Unit) (missing []Unit, err error) {
 	if err := os.MkdirAll(r.Results, 0o777); err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (r *Run) Measure(ctx context.Context, units []Unit) (missing []string, err 
 	units = slices.DeleteFunc(slices.Clone(units), func(u Unit) bool {
 		gone := u.Data != "" && data.path(u.Data) == ""
 		if gone {
-			missing = append(missing, u.ID())
+			missing = append(missing, u)
 		}
 		return gone
 	})

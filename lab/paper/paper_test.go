@@ -15,12 +15,12 @@ import (
 
 var update = flag.Bool("update", false, "write the page and its plots anew")
 
-const pagePath = "../../docs/paper.md"
+const pagePath, readmePath = "../../docs/paper.md", "../../README.md"
 
-// TestPage: the page and its plots agree with the files of results.
+// TestPage: the page, its plots and the README's table agree with the files of results.
 func TestPage(t *testing.T) {
 	if *update {
-		if err := Write("results", pagePath); err != nil {
+		if err := Write("results", pagePath, readmePath); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,6 +39,14 @@ func TestPage(t *testing.T) {
 		}
 	}
 	same(pagePath, text)
+	readme, err := os.ReadFile(readmePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if readme, err = Readme("results", readme); err != nil {
+		t.Fatal(err)
+	}
+	same(readmePath, readme)
 	for name, plot := range plots {
 		same(filepath.Join(strings.TrimSuffix(pagePath, ".md"), name), plot)
 	}

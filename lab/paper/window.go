@@ -28,6 +28,21 @@ const (
 	paiFile    = "pai2023/pods.csv.gz"
 )
 
+// Source says where to get a file of recorded traces for a folder of them.
+func Source(file, folder string) string {
+	switch file {
+	case phillyFile:
+		return "sia-simulator/traces/philly.csv of github.com/siasosp23/artifacts, its rows before 2017-11-06, and compress it; or " +
+			"all jobs of the trace: autosched trace fetch philly --out " + filepath.Join(folder, file)
+	case paiFile:
+		return "openb_pod_list_default.csv of cluster-trace-gpu-v2023 in github.com/alibaba/clusterdata, its rows with a " +
+			"creation_time before 12096000 (140 days), and compress it"
+	default:
+		return "simulation/data/Venus/cluster_throughput.csv of github.com/S-Lab-System-Group/Lucid, its rows before " +
+			"2020-09-01, and compress it"
+	}
+}
+
 // window is a part of a trace on a cluster.
 type window struct {
 	name string

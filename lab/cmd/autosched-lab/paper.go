@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"time"
@@ -11,12 +12,13 @@ import (
 
 	"github.com/autosched/autosched/internal/cells"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/lab/paper"
 )
 
 func newPaperCmd() *cobra.Command {
 	var r paper.Run
-	var figure, only, page string
+	var figure, only, page, readme string
 	var core, render, estimate bool
 	cmd := &cobra.Command{
 		Use:   "paper",
@@ -27,8 +29,8 @@ what the files have, and its plots; with no other flag it measures everything fi
 
 Units on synthetic traces need no file. Those on Philly and PAI need traces in the folder
 --data: philly/jobs.csv.gz and pai2023/pods.csv.gz. Units whose trace is not there are
-named and left out. What 'autosched trace fetch philly' writes can take Philly's place under
-that name; it has more jobs, and gives other numbers.`,
+left out, and it says where to get the trace. What 'autosched trace fetch philly' writes can
+take Philly's place under that name; it has more jobs, and gives other numbers.`,
 		Example: `  autosched-lab paper --core --estimate
   autosched-lab paper --figure 9 --jobs 2
   autosched-lab paper --render`,
@@ -40,23 +42,23 @@ that name; it has more jobs, and gives other numbers.`,
 				return cli.Usage(fmt.Errorf("--jobs: %d is negative", r.Jobs))
 			}
 			if render {
-				return paper.Write(r.Results, page)
+				return paper.Write(r.Results, page, readme)
 			}
-			units, err := paper.Units(figure, core)
+			selected, err := paper.Units(figure, core)
 			if err != nil {
 				return cli.Usage(fmt.Errorf("--figure: %w", err))
 			}
 			if only != "" {
-				selected, err := regexp.Compile(only)
+				name, err := regexp.Compile(only)
 				if err != nil {
 					return cli.Usage(fmt.Errorf("--only: %w", err))
 				}
-				units = slices.DeleteFunc(units, func(u paper.Unit) bool { return !selected.MatchString(u.ID()) })
-				if len(units) == 0 {
+				selected = slices.DeleteFunc(selected, func(u paper.Unit) bool { return !name.MatchString(u.ID()) })
+				if len(selected) == 0 {
 					return cli.Usage(errors.New("--only selects no unit: units are named experiment/name"))
 				}
 			}
-			left, err := r.Left(units)
+			left, err := r.Left(selected)
 			if err != nil {
 				return err
 			}
@@ -65,19 +67,24 @@ that name; it has more jobs, and gives other numbers.`,
 				seconds += u.Seconds
 			}
 			fmt.Fprintf(notes, "%d of %d units are left, about %v of processor time, %d at a time\n", len(left),
-				len(units), time.Duration(seconds*float64(time.Second)).Round(time.Second),
+				len(selected), time.Duration(seconds*float64(time.Second)).Round(time.Second),
 				cells.Jobs(r.Jobs, len(left)))
 			if estimate {
 				return nil
 			}
 			missing, err := r.Measure(cmd.Context(), left)
+			counts := map[string]int{}
 			for _, u := range missing {
-				fmt.Fprintf(notes, "not measured, the trace is not in %s: %s\n", r.Traces, u)
+				counts[u.Data]++
+			}
+			for _, file := range slices.Sorted(maps.Keys(counts)) {
+				fmt.Fprintf(notes, "%s is not in %s: %s not measured. Get %s\n", file, r.Traces,
+					units.Plural(counts[file], "unit"), paper.Source(file, r.Traces))
 			}
 			if err != nil {
 				return err
 			}
-			return paper.Write(r.Results, page)
+			return paper.Write(r.Results, page, readme)
 		},
 	}
 	fl := cmd.Flags()
@@ -89,6 +96,7 @@ that name; it has more jobs, and gives other numbers.`,
 	fl.IntVar(&r.Jobs, "jobs", 1, "units measured at a time, 0 for one per processor; results do not depend on it")
 	fl.StringVarP(&r.Results, "out", "o", "lab/paper/results", "folder of the files of results")
 	fl.StringVar(&page, "page", "docs/paper.md", "page to write; its plots go into a folder of its name beside it")
+	fl.StringVar(&readme, "readme", "README.md", "page whose table of results is written, between its marks; empty: none")
 	fl.StringVar(&r.Traces, "data", "../shared/traces", "folder that holds the recorded traces")
 	fl.StringVar(&r.Commit, "build", "", "name of the code measured, such as a commit")
 	_ = cmd.RegisterFlagCompletionFunc("figure", cli.ListOf(paper.FigureIDs()...))

@@ -9,16 +9,20 @@ import (
 	"testing"
 
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/lab/paper"
 )
 
 // TestPaper: a unit that needs no file is measured once, and the page has it; one whose trace is missing is named.
 func TestPaper(t *testing.T) {
 	dir := t.TempDir()
-	page := filepath.Join(dir, "page.md")
+	page, readme := filepath.Join(dir, "page.md"), filepath.Join(dir, "readme.md")
+	if err := os.WriteFile(readme, []byte("# A\n"+paper.Begin+"\nold\n"+paper.End+"\nlast\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	run := func(args ...string) string {
 		t.Helper()
-		code, _, errs := clitest.Run(append([]string{"paper", "--out", filepath.Join(dir, "results"), "--page", page, "--data",
-			dir}, args...)...)
+		code, _, errs := clitest.Run(append([]string{"paper", "--out", filepath.Join(dir, "results"), "--page", page,
+			"--readme", readme, "--data", dir}, args...)...)
 		if code != 0 {
 			t.Fatalf("%v: exit %d, %s", args, code, errs)
 		}
@@ -31,7 +35,7 @@ func TestPaper(t *testing.T) {
 		t.Error(got)
 	}
 	if got := run("--only", only); !strings.Contains(got, "1 of 1  methods/helios-like/themis/default/1") ||
-		!strings.Contains(got, "the trace is not in "+dir+": methods/pai/themis/default/1") {
+		!strings.Contains(got, "pai2023/pods.csv.gz is not in "+dir+": 1 unit not measured. Get openb_pod_list") {
 		t.Error(got)
 	}
 	if got := run("--only", only, "--estimate"); !strings.Contains(got, "1 of 2 units are left") {
@@ -39,6 +43,14 @@ func TestPaper(t *testing.T) {
 	}
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "| helios-like | themis |") {
 		t.Errorf("%v: %s", err, text)
+	}
+	if text, err := os.ReadFile(readme); err != nil || !strings.HasPrefix(string(text), "# A\n"+paper.Begin) ||
+		!strings.HasSuffix(string(text), paper.End+"\nlast\n") || strings.Contains(string(text), "old") {
+		t.Errorf("%v: %s", err, text)
+	}
+	if code, _, errs := clitest.Run("paper", "--render", "--out", filepath.Join(dir, "results"), "--page", page, "--readme",
+		page); code != 1 || !strings.Contains(errs, page+": there is no line "+paper.Begin) {
+		t.Errorf("a page without marks: exit %d, %s", code, errs)
 	}
 	for _, wrong := range [][]string{{"--figure", "99"}, {"--figure", "1"}, {"--only", "("}, {"--only", "none"},
 		{"--jobs", "-1"}} {
