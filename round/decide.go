@@ -181,6 +181,9 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 	if in.Search == SearchFull {
 		most = pastInFull
 	}
+	if in.Ablation.NoPast {
+		most = 0
+	}
 	futures, err := in.draw(ctx, in.Seed)
 	if err != nil {
 		return Result{}, err

@@ -45,6 +45,8 @@ type Ablation struct {
 	NoDaily bool `json:"no_daily,omitempty"`
 	NoFast  bool `json:"no_fast,omitempty"`
 	NoBurst bool `json:"no_burst,omitempty"`
+	// NoPast searches without the winners of past rounds.
+	NoPast bool `json:"-"`
 }
 
 // Rule is how a configuration is adopted.

@@ -457,6 +457,7 @@ var ablationNames = map[string]string{
 	"autosched/no-daily":   "no daily rule: cold rounds alone",
 	"autosched/no-fast":    "no fast path: the daily rule alone",
 	"autosched/no-guards":  "no guards",
+	"autosched/no-past":    "no warm start: no winners of past rounds among the candidates",
 	"autosched/repeat":     "the last hour again in place of the forecast",
 	"autosched/no-predict": "durations drawn from history",
 }

@@ -23,6 +23,7 @@ var featureList = []feature{
 	{"drift", func(f *Features) float64 { return f.Drift }},
 	{"wide", func(f *Features) float64 { return f.Wide }},
 	{"waiting", func(f *Features) float64 { return f.Waiting }},
+	{"recurrence", func(f *Features) float64 { return f.Recurrence }},
 	{"knobs", func(f *Features) float64 { return float64(f.Knobs) }},
 }
 
@@ -70,17 +71,20 @@ Average JCT of the default over that of the daily rule's pick, held ("once", wit
 every hour ("hourly"), and of the best of %d configurations in hindsight. The history before the window, up to %d days of
 it, has a load, a variance over mean of hourly submissions ("burst"), a share of GPU-time in the heaviest hundredth of the
 jobs ("tail"), a Kolmogorov-Smirnov distance between the durations of its halves ("drift"), a share of GPU-time in jobs of
-more than a node ("wide"), and a share of the JCT that jobs wait when it is simulated under the default ("waiting").
+more than a node ("wide"), a share of GPU-time in jobs whose key an earlier one had ("recurrence"; the key is user
+and name, or tenant, GPUs and sweep where a trace has no names), and a share of the JCT that jobs wait when it is simulated
+under the default ("waiting").
 `, hindsightBudget, featureDays)
 	p.table(2, "window", "scheduler", "once", "95 %", "hourly", "hindsight", "load", "burst", "tail", "drift", "wide",
-		"waiting", "knobs")
+		"recurrence", "waiting", "knobs")
 	for i := range all {
 		x := &all[i]
 		p.row(x.x.name, x.scheduler, number("%.3f", math.Exp(x.once)), span(x.lo, x.hi), number("%.3f",
 			math.Exp(x.hourly)),
 			number("%.3f", math.Exp(x.hindsight)), number("%.2f", x.Load), number("%.0f", x.Burst), number("%.2f",
 				x.Tail),
-			number("%.2f", x.Drift), number("%.2f", x.Wide), number("%.2f", x.Waiting), fmt.Sprint(x.Knobs))
+			number("%.2f", x.Drift), number("%.2f", x.Wide), number("%.2f", x.Recurrence),
+			number("%.2f", x.Waiting), fmt.Sprint(x.Knobs))
 	}
 	p.bySet(all)
 	p.plots["map.svg"] = mapPlot(all)
@@ -268,7 +272,8 @@ func (p *page) rule(all []place) {
 
 func mapPlot(all []place) *chart.Picture {
 	picture := &chart.Picture{Label: "Gain of tuning once, over features of the history"}
-	for _, names := range [][]string{{"waiting", "load", "wide"}, {"burst", "tail", "drift"}} {
+	for _, names := range [][]string{{"waiting", "load", "wide", "recurrence"},
+		{"burst", "tail", "drift", "knobs"}} {
 		row := chart.Row{Height: 260}
 		for _, name := range names {
 			f := featureList[slices.IndexFunc(featureList, func(f feature) bool { return f.name == name })]

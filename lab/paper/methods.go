@@ -82,6 +82,7 @@ var settingsOf = map[string]func(*round.Settings){
 	"autosched/futures=8":  func(s *round.Settings) { s.Futures = 8 },
 	"autosched/no-daily":   func(s *round.Settings) { s.Ablation.NoDaily = true },
 	"autosched/no-fast":    func(s *round.Settings) { s.Ablation.NoFast = true },
+	"autosched/no-past":    func(s *round.Settings) { s.Ablation.NoPast = true },
 	"autosched/no-guards":  func(s *round.Settings) { s.Guard = -1 },
 	"autosched/repeat":     nil, // the last hour again in place of the forecast
 	"autosched/no-predict": nil, // durations from history
@@ -120,6 +121,7 @@ var methodTable = []method{
 	{"autosched/no-fast", 1, 15, true, 6},
 	{"autosched/no-daily", 1, 40, true, 6},
 	{"autosched/no-guards", 1, 45, true, 7},
+	{"autosched/no-past", 1, 40, true, 7},
 	{"autosched/repeat", 1, 40, true, 7},
 	{"autosched/no-predict", 1, 40, true, 7},
 	{"autosched/futures=8", 1, 90, true, 7},
@@ -170,7 +172,8 @@ func methodUnits() (out []Unit) {
 // fairThemis is Themis tuned for the share of jobs with a finish-time fairness of at most 1.
 const fairThemis = "themis+ftf"
 
-var fairMethods = []string{"default", "fixed-oracle", "selftune", "published", "published-optimal", "autosched"}
+var fairMethods = []string{"default", "fixed-oracle", "selftune", "published", "published-optimal", "autosched",
+	"published-no-controller", "published-no-causal", "published-groups"}
 
 // hindsightBudget is the number of configurations that fixed-history and fixed-oracle measure.
 const hindsightBudget = 60

@@ -36,7 +36,10 @@ type Features struct {
 	Wide float64 `json:"wide"`
 	// Waiting is the share of the JCT that jobs wait, simulated under the default.
 	Waiting float64 `json:"waiting"`
-	Knobs   int     `json:"knobs"`
+	// Recurrence is the share of the GPU-time of jobs whose key (user and name, where a trace has them) an earlier job
+	// of the history had.
+	Recurrence float64 `json:"recurrence"`
+	Knobs      int     `json:"knobs"`
 }
 
 // featureDays is the history that features are of.
@@ -71,7 +74,8 @@ func features(ctx context.Context, d *Data, x *window, scheduler string) (*Featu
 	f := &Features{Jobs: len(jobs), Load: load(&o), Knobs: len(o.Scheduler.Space.Params())}
 	hours := make([]float64, int(math.Ceil((o.To - o.From).Hours())))
 	var work, early, late []float64
-	wide, all := 0., 0.
+	wide, again, all := 0., 0., 0.
+	seen := map[string]bool{}
 	for i := range jobs {
 		j := &jobs[i]
 		hours[int((j.Submit-o.From).Hours())]++
@@ -80,6 +84,10 @@ func features(ctx context.Context, d *Data, x *window, scheduler string) (*Featu
 		if j.GPUs.Count() > 8 {
 			wide += w
 		}
+		if seen[j.Key] {
+			again += w
+		}
+		seen[j.Key] = j.Key != ""
 		if i < len(jobs)/2 {
 			early = append(early, j.Duration.Seconds())
 		} else {
@@ -92,6 +100,7 @@ func features(ctx context.Context, d *Data, x *window, scheduler string) (*Featu
 		top += w
 	}
 	f.Burst, f.Tail, f.Wide, f.Drift = burst(hours), top/all, wide/all, stats.KS(early, late)
+	f.Recurrence = again / all
 	e, err := replay.Prepare(o)
 	if err != nil {
 		return nil, err
