@@ -196,7 +196,7 @@ func TestHistory(t *testing.T) {
 // the same for any number of workers.
 func TestRoundsLearnFromRounds(t *testing.T) {
 	testshared.Full(t)
-	run := func(workers int) (out []string) {
+	run := func(workers int, left Ablation) (out []string, past int) {
 		incumbent, handed := schedulers.All[0].Space.Default(), json.RawMessage(nil)
 		for hour := 7; hour <= 15; hour += 2 {
 			x := observe(t, time.Duration(hour)*time.Hour, simulator.Options{})
@@ -213,7 +213,7 @@ func TestRoundsLearnFromRounds(t *testing.T) {
 				Snapshot:  x.snapshot(),
 				Scheduler: "tiresias", Space: x.scheduler.Space, Goal: Minimise("avg_jct"), Incumbent: incumbent,
 				Round: hour, History: handed,
-				Settings: Settings{Horizon: time.Hour, Futures: 2, Budget: 24, Seed: 4, Workers: workers},
+				Settings: Settings{Horizon: time.Hour, Futures: 2, Budget: 24, Seed: 4, Workers: workers, Ablation: left},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -224,19 +224,28 @@ func TestRoundsLearnFromRounds(t *testing.T) {
 			if got.Search == SearchPortfolio && len(got.Trials) > portfolioSize {
 				t.Errorf("a portfolio of %d", len(got.Trials))
 			}
-			if err := explained(got); err != nil {
+			if err := explained(got); err != nil && !left.NoPast {
 				t.Errorf("at %d h: %v", hour, err)
 			}
 			incumbent, handed = got.Config, got.History
 			out = append(out, string(got.Search)+" "+record(t, got))
+			for _, c := range got.Candidates {
+				if strings.HasPrefix(c.Origin, "like:") || strings.HasPrefix(c.Origin, "past:") {
+					past++
+				}
+			}
 		}
-		return out
+		return out, past
 	}
-	one := run(1)
+	one, past := run(1, Ablation{})
+	if _, none := run(1, Ablation{NoPast: true}); past == 0 || none != 0 {
+		t.Errorf("%d candidates are past winners, %d where these are left out", past, none)
+	}
 	if !strings.HasPrefix(one[0], string(SearchFull)) || !strings.HasPrefix(one[len(one)-1], string(SearchPortfolio)) {
 		t.Errorf("the first searched %s, the last %s", one[0], one[len(one)-1])
 	}
-	if diff := cmp.Diff(one, run(3)); diff != "" {
+	three, _ := run(3, Ablation{})
+	if diff := cmp.Diff(one, three); diff != "" {
 		t.Errorf("three workers decide otherwise than one:\n%s", diff)
 	}
 }
