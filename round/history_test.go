@@ -213,7 +213,8 @@ func TestRoundsLearnFromRounds(t *testing.T) {
 				Snapshot:  x.snapshot(),
 				Scheduler: "tiresias", Space: x.scheduler.Space, Goal: Minimise("avg_jct"), Incumbent: incumbent,
 				Round: hour, History: handed,
-				Settings: Settings{Horizon: time.Hour, Futures: 2, Budget: 24, Seed: 4, Workers: workers, Ablation: left},
+				Settings: Settings{Horizon: time.Hour, Futures: 2, Budget: 24, Seed: 4, Workers: workers,
+					Ablation: left},
 			})
 			if err != nil {
 				t.Fatal(err)
