@@ -57,7 +57,7 @@ const (
 // in history that is most like the last hour. Their values are the sums of the errors over that of the jobs, by
 // measure.
 func similarityUnits() []Unit {
-	return traceUnits("similarity", 3, 3, func(_ context.Context, w *workload.Workload) (any, error) {
+	return traceUnits("similarity", 3, .2, func(_ context.Context, w *workload.Workload) (any, error) {
 		counts, _ := tracestats.Counts(w, 5*time.Minute)
 		out := map[string]float64{}
 		for _, m := range similarities {

@@ -140,7 +140,7 @@ func rejectionUnits() (out []Unit) {
 	for _, scheduler := range []string{"tiresias", "lucid", "gandiva"} {
 		x := windowOf("pai")
 		out = append(out, Unit{Experiment: "rejection", Name: scheduler, Core: true, Data: x.file, Seed: 1, Rank: 4,
-			Seconds: 30, measure: func(ctx context.Context, d *Data) (any, map[string]float64, error) {
+			Seconds: 15, measure: func(ctx context.Context, d *Data) (any, map[string]float64, error) {
 				o, err := d.load(ctx, x, scheduler)
 				if err != nil {
 					return nil, nil, err
@@ -190,7 +190,7 @@ func aggregatorUnits() (out []Unit) {
 		}
 		for _, scheduler := range schedulerNames {
 			out = append(out, Unit{Experiment: "aggregator", Name: x.name + "/" + scheduler, Core: true, Data: x.file,
-				Seed: 1, Rank: 3, Seconds: 10, measure: func(ctx context.Context, d *Data) (any, map[string]float64,
+				Seed: 1, Rank: 3, Seconds: 1, measure: func(ctx context.Context, d *Data) (any, map[string]float64,
 					error) {
 					o, err := d.load(ctx, x, scheduler)
 					if err != nil {
@@ -248,7 +248,7 @@ func traceUnits(experiment string, rank int, seconds float64, measure func(conte
 const mostJobs = 12000
 
 func predictorUnits() []Unit {
-	return traceUnits("predictor", 3, 20, func(ctx context.Context, w *workload.Workload) (any, error) {
+	return traceUnits("predictor", 3, 3, func(ctx context.Context, w *workload.Workload) (any, error) {
 		jobs := w.Jobs()
 		jobs = jobs[max(0, len(jobs)-mostJobs):]
 		e, err := durations.Evaluate(ctx, durations.Unqueued(jobs), w.Zero(), durations.EvaluateOptions{Seed: 1,
@@ -276,7 +276,7 @@ type ForecastError struct {
 }
 
 func arrivalUnits() []Unit {
-	return traceUnits("arrivals", 3, 20, func(ctx context.Context, w *workload.Workload) (any, error) {
+	return traceUnits("arrivals", 3, 1, func(ctx context.Context, w *workload.Workload) (any, error) {
 		first, last := w.Span()
 		end := last.Truncate(day)
 		h, err := arrivals.FromJobs(w.Zero(), w.Jobs(), end, arrivals.Grid{})
