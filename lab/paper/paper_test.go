@@ -65,8 +65,8 @@ func TestUnitsAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := &Data{Folder: filepath.Join(cmp.Or(os.Getenv("AUTOSCHED_SHARED"), filepath.Join("..", "..", "..", "shared")),
-		"traces")}
+	shared := cmp.Or(os.Getenv("AUTOSCHED_SHARED"), filepath.Join("..", "..", "..", "shared"))
+	data := &Data{Folder: filepath.Join(shared, "traces")}
 	cheapest := map[string]*Unit{}
 	all := allUnits()
 	for i := range all {
