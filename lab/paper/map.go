@@ -100,7 +100,7 @@ under the default ("waiting").
 		}
 		p.row(f.name, correlation(v, gains[0]), correlation(v, gains[1]), correlation(v, gains[2]))
 	}
-	p.rule(all)
+	p.rules(all)
 }
 
 // bySet sums the map up by trace.
@@ -165,109 +165,6 @@ func correlation(a, b []float64) string {
 		return ""
 	}
 	return number("%.2f", stats.Spearman(x, y))
-}
-
-// threshold is a rule: tuning pays where a feature is above (or below) a value.
-type threshold struct {
-	feature feature
-	above   bool
-	value   float64
-}
-
-func (t *threshold) says(f *Features) bool { return t.feature.of(f) > t.value == t.above }
-
-// learn returns the threshold that is right most often, the first of equals.
-func learn(all []place) (best threshold) {
-	most := -1
-	for _, f := range featureList {
-		values := make([]float64, len(all))
-		for i := range all {
-			values[i] = f.of(&all[i].Features)
-		}
-		slices.Sort(values)
-		values = slices.Compact(values)
-		for i := range len(values) - 1 {
-			for _, above := range []bool{true, false} {
-				t := threshold{f, above, (values[i] + values[i+1]) / 2}
-				right := 0
-				for k := range all {
-					if t.says(&all[k].Features) == (all[k].once >= worth) {
-						right++
-					}
-				}
-				if right > most {
-					most, best = right, t
-				}
-			}
-		}
-	}
-	return best
-}
-
-func (t *threshold) String() string {
-	sign := "above"
-	if !t.above {
-		sign = "at most"
-	}
-	return fmt.Sprintf("%s %s %.3g", t.feature.name, sign, t.value)
-}
-
-// rule writes the rule learnt on all traces but one, for each, and its success on that one.
-func (p *page) rule(all []place) {
-	var sets []string
-	for i := range all {
-		if !slices.Contains(sets, all[i].x.set) {
-			sets = append(sets, all[i].x.set)
-		}
-	}
-	if len(sets) < 3 {
-		return
-	}
-	p.printf("\nA rule for one's own history: change once where a feature is on one side of a threshold. It is learnt on the "+
-		"windows of all\ntraces but one, by how often it says rightly whether the daily rule's pick gains %.0f %%, and tested on "+
-		"the one left out.\nThe base rate is the share that the more frequent answer of the others has there.\n",
-		100*worth)
-	p.table(2, "left out", "rule learnt on the others", "windows", "right, %", "base rate, %")
-	right, base, n := 0, 0, 0
-	for _, set := range sets {
-		var train, test []place
-		for i := range all {
-			if all[i].x.set == set {
-				test = append(test, all[i])
-			} else {
-				train = append(train, all[i])
-			}
-		}
-		t := learn(train)
-		paid := 0
-		for i := range train {
-			if train[i].once >= worth {
-				paid++
-			}
-		}
-		usual := 2*paid >= len(train)
-		r, b := 0, 0
-		for i := range test {
-			pays := test[i].once >= worth
-			if t.says(&test[i].Features) == pays {
-				r++
-			}
-			if usual == pays {
-				b++
-			}
-		}
-		p.row(set, t.String(), fmt.Sprint(len(test)), percent(float64(r)/float64(len(test))),
-			percent(float64(b)/float64(len(test))))
-		right, base, n = right+r, base+b, n+len(test)
-	}
-	t := learn(all)
-	p.row("none", t.String(), fmt.Sprint(n), percent(float64(right)/float64(n)), percent(float64(base)/float64(n)))
-	verdict := "The rule is better than the base rate."
-	if right <= base {
-		verdict = "The rule is not better than the base rate: on these traces no single feature decides it."
-	}
-	p.printf("\nThe last row has the rule of all traces and the sums of the tests.\n%s\nThe daily rule replays the "+
-		"history instead of describing it: `autosched evaluate`.\n", verdict)
 }
 
 func mapPlot(all []place) *chart.Picture {

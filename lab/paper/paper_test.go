@@ -178,18 +178,81 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// TestLearn: the threshold that separates all windows is found.
-func TestLearn(t *testing.T) {
-	var all []place
-	for i := range 10 {
-		x := place{Features: Features{Load: float64(i % 3), Waiting: float64(i) / 10}}
-		if i >= 6 {
-			x.once = .1
+// TestRules: each rule finds what separates the places, and is right on traces left out where that holds there, too.
+func TestRules(t *testing.T) {
+	of := func(pays func(i int) bool) (all []place) {
+		for i := range 60 {
+			x := place{x: &window{set: string(rune('a' + i%3))}, scheduler: schedulerNames[i/3%3],
+				Features: Features{Load: float64(i * 7 % 10), Waiting: float64(i*3%20) / 20}}
+			if pays(i) {
+				x.once = .1
+			}
+			all = append(all, x)
 		}
-		all = append(all, x)
+		return all
 	}
-	got := learn(all)
-	if got.feature.name != "waiting" || !got.above || math.Abs(got.value-.55) > 1e-9 {
-		t.Errorf("%s, want waiting above .55", &got)
+	byOne := of(func(i int) bool { return i*3%20 > 11 })
+	byTwo := of(func(i int) bool { return i*3%20 > 11 && i*7%10 <= 4 })
+	byScheduler := of(func(i int) bool { return i/3%3 == 0 })
+	for _, c := range []struct {
+		learn func([]place) rule
+		all   []place
+		text  string
+	}{
+		{one, byOne, "waiting above 0.575"},
+		{two, byTwo, "load above 0.5, waiting above 0.775"}, // as good as the one it is made from, and before it
+		{learners[3].learn, byScheduler, "tiresias yes, themis no, lucid no"},
+	} {
+		if r := c.learn(c.all); r.text != c.text || r.right(c.all) != len(c.all) {
+			t.Errorf("%s, right on %d of %d, want %s", r.text, r.right(c.all), len(c.all), c.text)
+		}
+		if right := leaveOut(c.all, c.learn); slices.Contains(right, false) {
+			t.Errorf("%s: wrong on a trace left out", c.text)
+		}
+	}
+	// On a trace that is the opposite of the others, a rule is wrong.
+	odd := of(func(i int) bool { return (i*3%20 > 11) == (i%3 > 0) })
+	right := leaveOut(odd, one)
+	if slices.Contains(right[:1], true) {
+		t.Error("a rule knows the trace that is left out")
+	}
+	for _, c := range []struct {
+		wins, losses int
+		p            float64
+	}{{5, 0, .0625}, {0, 6, .03125}, {3, 3, 1}, {0, 0, 1}, {9, 1, .021484375}} {
+		if got := signTest(c.wins, c.losses); math.Abs(got-c.p) > 1e-12 {
+			t.Errorf("%d wins, %d losses: %g, want %g", c.wins, c.losses, got, c.p)
+		}
+	}
+}
+
+// TestGained: the mean change, its interval and the losses of a method that is twice as fast on one scheduler.
+func TestGained(t *testing.T) {
+	all := map[string]*Result{}
+	add := func(scheduler, method string, each float64) {
+		o := Outcome{AvgJCT: each, Stretches: slices.Repeat([]float64{each}, stretches)}
+		text, err := json.Marshal(&o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[methodID("philly", scheduler, method, 1)] = &Result{Values: text}
+	}
+	for _, s := range schedulerNames {
+		add(s, "default", 10)
+	}
+	r := results{all: all}
+	if _, ok := r.gained("daily", anyWindow); ok {
+		t.Error("a method without results has a gain")
+	}
+	add("tiresias", "daily", 5)
+	add("lucid", "daily", 10.2)
+	g, ok := r.gained("daily", anyWindow)
+	want := math.Sqrt(.5*1.02) - 1
+	if !ok || g.n != 2 || g.losses != 1 || math.Abs(g.worst-.02) > 1e-9 || math.Abs(g.change-want) > 1e-9 ||
+		math.Abs(g.lo-want) > 1e-9 || math.Abs(g.hi-want) > 1e-9 {
+		t.Errorf("%+v, want a change of %g", g, want)
+	}
+	if got := g.text() + ", " + g.lost(); got != "-28.6 % (-28.6 % to -28.6 %), 1 of 2, worst +2.0 %" {
+		t.Error(got)
 	}
 }
