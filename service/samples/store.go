@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/autosched/autosched/internal/atomicfile"
@@ -70,7 +71,6 @@ type Store struct {
 	// mu is held while nothing waits, reads or writes.
 	mu         sync.Mutex
 	schedulers map[string]*log
-	latest     map[string]time.Duration // time of the latest sample since the start
 	closed     bool
 	wg         sync.WaitGroup
 
@@ -158,6 +158,7 @@ type fileName struct {
 type batch struct {
 	frames     map[fileName][]byte
 	iterations map[time.Time]int // how many of them by hour
+	latest     time.Duration     // time of the latest sample
 	done       chan error
 }
 
@@ -171,6 +172,7 @@ type log struct {
 	closed    chan struct{}                          // no batch is taken any more
 	dropped   chan struct{}                          // compaction ends at once
 	ended     chan struct{}
+	latest    atomic.Int64 // time of the latest sample since the start
 
 	// Of the goroutine.
 	newest     time.Time         // hour of which there are samples
@@ -210,32 +212,26 @@ func (s *Store) Append(ctx context.Context, scheduler string, all []telemetry.GP
 		byHour[hour] = append(byHour[hour], all[i:k]...)
 		i = k
 	}
-	frames := map[fileName][]byte{}
+	b := &batch{frames: map[fileName][]byte{}}
 	for hour, part := range byHour {
-		frames[fileName{logName, hour}] = appendFrames(nil, part)
-	}
-	if err := s.append(ctx, scheduler, &batch{frames: frames}); err != nil || len(all) == 0 {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.latest == nil {
-		s.latest = map[string]time.Duration{}
+		b.frames[fileName{logName, hour}] = appendFrames(nil, part)
 	}
 	for i := range all {
-		s.latest[scheduler] = max(s.latest[scheduler], all[i].Time)
+		b.latest = max(b.latest, all[i].Time)
 	}
-	return nil
+	return s.append(ctx, scheduler, b)
 }
 
 // Latest is the time of the latest sample, since the Unix epoch; 0 if there is none. After a restart it is the end of
 // its hour until the next sample.
 func (s *Store) Latest(scheduler string) (time.Duration, error) {
 	s.mu.Lock()
-	at := s.latest[scheduler]
+	l := s.schedulers[scheduler]
 	s.mu.Unlock()
-	if at > 0 {
-		return at, nil
+	if l != nil {
+		if at := time.Duration(l.latest.Load()); at > 0 {
+			return at, nil
+		}
 	}
 	return s.Newest(scheduler)
 }
@@ -341,6 +337,9 @@ func (l *log) take(files map[fileName]*os.File, b *batch) {
 		clear(l.iterations) // written ones are counted again
 	}
 	for _, b := range all {
+		if err == nil {
+			l.latest.Store(max(l.latest.Load(), int64(b.latest)))
+		}
 		b.done <- err
 	}
 }

@@ -116,6 +116,9 @@ func TestEverySampleOnce(t *testing.T) {
 	if err := s.Forget("prod"); err != nil || len(read(t, s, Query{})) != 0 {
 		t.Errorf("forgotten samples are there: %v", err)
 	}
+	if at, err := s.Latest("prod"); err != nil || at != 0 {
+		t.Errorf("the latest sample is of %v after all are forgotten: %v", at, err)
+	}
 }
 
 // TestMeans: means of five minutes and hours are the same of an hour that is over and of one that is not.
