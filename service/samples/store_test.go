@@ -113,6 +113,7 @@ func TestEverySampleOnce(t *testing.T) {
 	if got := read(t, s, Query{Job: "none"}); len(got) != 0 {
 		t.Errorf("%d samples of an unknown job", len(got))
 	}
+	append(want[:1])
 	if err := s.Forget("prod"); err != nil || len(read(t, s, Query{})) != 0 {
 		t.Errorf("forgotten samples are there: %v", err)
 	}
