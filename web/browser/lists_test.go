@@ -91,5 +91,5 @@ func TestTimelinePage(t *testing.T) {
 	js[bool](p, `document.querySelector("tbody a").click(), true`)
 	p.check("job", "(?s)It (runs|ended).*Why it waited.*When it ran")
 	p.visit(s.pages + "/schedulers/demo/tenants?days=28")
-	p.check("tenants", "(?s)Shares.*Chart of shares.*[1-9][0-9.]* %")
+	p.check("tenants", "(?s)Shares.*Chart of shares.*[1-9][0-9.]*\\x{a0}%")
 }

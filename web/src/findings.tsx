@@ -77,7 +77,7 @@ export function FindingsPage(p: { schedulers: Loaded<Scheduler[]>; url: URL; who
           { name: "Wasted GPU-hours, of open ones", kind: "observed", cell: (r) => f.number(r.wastedGpuHours ?? 0) },
           { name: "Open", cell: (r) => r.openCount ?? "0" },
           { name: "In all", cell: (r) => r.totalCount ?? "0" },
-          { name: "True, of those judged", cell: (r) => r.precision === undefined ? "–" : Math.round(r.precision * 100) + "\u00a0%" },
+          { name: "True, of those judged", cell: (r) => f.share(r.precision) },
         ]} />
       </Section>
       <Section title="Findings" hint="Open ones first, by wasted GPU-hours.">

@@ -58,6 +58,14 @@ export function percent(share: number | undefined): string {
   return (v > 0 ? "+" : "") + v.toFixed(digits) + "\u00a0%";
 }
 
+// share is a part of a whole, from 0 to 1, as a percentage.
+export const share = (part: number | undefined): string =>
+  part === undefined || !Number.isFinite(part) ? missing : Math.round(part * 1000) / 10 + "\u00a0%";
+
+// gain is the change of a metric by its ratio, before over after; gains are the two ends of its interval.
+export const gain = (ratio: number | undefined): string => percent(ratio ? 1 / ratio - 1 : undefined);
+export const gains = (low: number, high: number): string => `${gain(high)} to ${gain(low)}`;
+
 // quantity is a value of a metric of the simulator or of a scheduler: seconds where its name says so.
 export function quantity(metric: string, v: number | undefined, unit: Unit): string {
   return isTime(metric) ? seconds(v, unit) : number(v, 4) + (metric === "slowdown" && v !== undefined ? "\u00a0×" : "");

@@ -193,7 +193,7 @@ function Decision(p: { scheduler: Scheduler; number: string; who: Identity; styl
               <Fact name="Search">{r.search || "none"}{r.searchReason ? `, ${r.searchReason}` : ""}: {
                 r.candidates?.length ?? 0} configurations in {f.seconds(parseFloat(r.duration ?? ""), unit)}</Fact>
               {r.controllableRatio ? <Fact name="The part that settings can influence" kind="simulated">
-                {f.percent(1 / r.controllableRatio - 1)}</Fact> : null}
+                {f.gain(r.controllableRatio)}</Fact> : null}
             </Facts>
           </div>
           <div>

@@ -175,7 +175,7 @@ function JobPage(p: Props & { job: string }) {
         {!x ? <p class="soft">Being worked out.</p> : <Table caption="Why it waited" rows={x.waits ?? []} empty="It did not wait." columns={[
           { name: "Reason", text: true, cell: (w) => causes[w.cause] ?? w.cause },
           { name: "For", kind: "observed", cell: (w) => f.seconds(span(w.duration), p.style.unit) },
-          { name: "Share", cell: (w) => Math.round((w.share ?? 0) * 100) + "\u00a0%" },
+          { name: "Share", cell: (w) => f.share(w.share ?? 0) },
         ]} />}
       </Section>
       <Section title="When it ran">
@@ -188,7 +188,7 @@ function JobPage(p: Props & { job: string }) {
       </Section>
       <Section title="What it uses">
         {x?.usage ? <Facts>
-          <Fact name="GPUs in use, mean" kind="observed">{x.usage.busy === undefined ? "–" : Math.round(x.usage.busy * 100) + "\u00a0%"}</Fact>
+          <Fact name="GPUs in use, mean" kind="observed">{f.share(x.usage.busy)}</Fact>
           <Fact name="Memory of a GPU, mean" kind="observed">{x.usage.memoryMib === undefined ? "–" : f.number(x.usage.memoryMib / 1024) + "\u00a0GiB"}</Fact>
           <Fact name="Power of a GPU, mean" kind="observed">{x.usage.powerWatts === undefined ? "–" : f.number(x.usage.powerWatts) + "\u00a0W"}</Fact>
           <Fact name="Samples">{f.count(x.usage.sampleCount)}{x.usage.partial ? ", of its last seven days" : ""}</Fact>
@@ -221,14 +221,14 @@ export function TenantsPage(p: Props) {
           <ul class="bars">{rows.slice(0, 12).map((r) => (
             <li key={r.tenant}><span class="what">{r.tenant || "no tenant"}</span>
               <svg width="100%" height="14" aria-hidden="true"><rect width={`${((r.share ?? 0) / most) * 100}%`} height="14" fill="var(--c4)" /></svg>
-              <span>{Math.round((r.share ?? 0) * 1000) / 10} %</span></li>
+              <span>{f.share(r.share ?? 0)}</span></li>
           ))}</ul>
         </details>
       </Section>}
       {d.data && <Section title="Tenants">
         <Table caption="Tenants" rows={rows} most={50} empty="No job was there in this time." columns={[
           { name: "Tenant", text: true, cell: (r) => <A href={link(`/schedulers/${p.name}/jobs`, r.tenant ? { tenant: r.tenant } : {})}>{r.tenant || "no tenant"}</A> },
-          { name: "Share", kind: "observed", cell: (r) => Math.round((r.share ?? 0) * 1000) / 10 + "\u00a0%" },
+          { name: "Share", kind: "observed", cell: (r) => f.share(r.share ?? 0) },
           { name: "GPU-hours", cell: (r) => f.number(r.gpuHours ?? 0) },
           { name: "GPU-hours waited for", cell: (r) => f.number(r.waitingGpuHours ?? 0) },
           { name: "Quota", cell: (r) => r.quotaGpus || "–" },

@@ -218,8 +218,8 @@ function Gain(p: { current: Configuration; metric: string; style: Style }) {
         : <span class="soft">not observed: {m ? "no earlier revision has reports" : "the scheduler reports no metrics"}</span>}
       <br />
       {e?.controllableRatio ? (
-        <><span class="tag">simulated</span> the part of the {f.metricName(p.metric)} that settings can influence: {f.percent(1 / e.controllableRatio - 1)}
-          {e.ratioLow && e.ratioHigh ? ` (95 %: ${f.percent(1 / e.ratioHigh - 1)} to ${f.percent(1 / e.ratioLow - 1)})` : ""}</>
+        <><span class="tag">simulated</span> the part of the {f.metricName(p.metric)} that settings can influence: {f.gain(e.controllableRatio)}
+          {e.ratioLow && e.ratioHigh ? ` (95 %: ${f.gains(e.ratioLow, e.ratioHigh)})` : ""}</>
       ) : <span class="soft">not simulated: no round found this revision</span>}
     </>
   );

@@ -198,7 +198,7 @@ function Evidence(p: { data: Data; may: (m: string) => boolean; style: Style }) 
   const against = [
     ...(x.data?.limits ?? []),
     ...(e?.ratioLow !== undefined && e.ratioLow < 1 && e.ratioHigh
-      ? [`The 95 % interval includes no change: ${f.percent(1 / e.ratioHigh - 1)} to ${f.percent(1 / e.ratioLow - 1)}.`] : []),
+      ? [`The 95 % interval includes no change: ${f.gains(e.ratioLow, e.ratioHigh)}.`] : []),
     ...(own && better < futures.length ? [`No better in ${futures.length - better} of ${futures.length} futures.`] : []),
     ...(s.status?.hold && c.state === "PROPOSED" ? [s.status.hold] : []),
   ];
@@ -221,8 +221,8 @@ function Evidence(p: { data: Data; may: (m: string) => boolean; style: Style }) 
           ? `For ${f.instant(round.schedulerTime, p.style)} and the hours after it, in ${futures.length} simulated futures.` : undefined}>
           <Facts>
             {e?.controllableRatio ? <Fact name="The part that settings can influence" kind="simulated">
-              {f.percent(1 / e.controllableRatio - 1)}{e.ratioLow && e.ratioHigh
-                ? `, 95 %: ${f.percent(1 / e.ratioHigh - 1)} to ${f.percent(1 / e.ratioLow - 1)}` : ", too few futures for an interval"}
+              {f.gain(e.controllableRatio)}{e.ratioLow && e.ratioHigh
+                ? `, 95 %: ${f.gains(e.ratioLow, e.ratioHigh)}` : ", too few futures for an interval"}
             </Fact> : null}
             {own && futures.length > 0 && <Fact name={f.metricName(metric)} kind="simulated">
               {f.quantity(metric, f.mean(futures.map((q) => q.from)), unit)} → {f.quantity(metric, f.mean(futures.map((q) => q.to)), unit)},
@@ -305,7 +305,7 @@ export function Promises(p: { earlier: Configuration[]; name: string; style: Sty
         { name: "Revision", text: true, cell: (c) => <><A href={link(`/schedulers/${p.name}/configurations/${c.revision}`)}>{c.revision}</A>
           <span class="what soft">{f.instant(c.evidence?.schedulerTime, p.style)}</span></> },
         { name: "Promised", kind: "simulated", cell: (c) => c.evidence?.controllableRatio
-          ? <>{f.percent(1 / c.evidence.controllableRatio - 1)}<span class="what soft">of what settings can influence</span></> : "–" },
+          ? <>{f.gain(c.evidence.controllableRatio)}<span class="what soft">of what settings can influence</span></> : "–" },
         { name: "What followed", kind: "observed", text: true, cell: (c) => observed(c).length
           ? observed(c).map((m) => `${f.metricName(m.metricId)} ${f.percent((m.mean ?? 0) / m.previous!.mean! - 1)}`).join(", ")
           : "no metrics were reported" },
@@ -374,7 +374,7 @@ export function Candidates(p: { round: Round; scheduler: Scheduler; style: Style
         { name: "Configuration", text: true, cell: (r) => <>{r.origin}<span class="what soft">{Object.entries(r.parameters ?? {})
           .map(([k, v]) => `${k} ${f.value(v, specs.get(k))}`).join("; ")}</span></> },
         { name: f.metricName(metric), kind: "simulated", cell: (r) => f.quantity(metric, f.mean(r.objectives), p.style.unit) },
-        { name: "The part that settings can influence", kind: "simulated", cell: (r) => r.controllableRatio ? f.percent(1 / r.controllableRatio - 1) : "–" },
+        { name: "The part that settings can influence", kind: "simulated", cell: (r) => f.gain(r.controllableRatio) },
         { name: "Outcome", text: true, cell: (r) => r.error || r.outcome || "not adopted" },
       ]} />
     </Section>

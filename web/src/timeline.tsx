@@ -133,7 +133,7 @@ export function TimelinePage(p: Props) {
         {t && <p class="soft">
           {f.plural(Number(t.jobCount ?? 0), "job")} from {f.instant(t.startTime, p.style)} to {f.instant(t.endTime, p.style)} ({f.zoneName(p.style)});
           events until {f.instant(t.knownTime, p.style)}.{" "}
-          {nodes && (t.placedShare ?? 0) < 0.995 && `Events name the nodes of ${Math.round((t.placedShare ?? 0) * 100)} % of the GPU-time. `}
+          {nodes && (t.placedShare ?? 0) < 0.995 && `Events name the nodes of ${f.share(t.placedShare ?? 0)} of the GPU-time. `}
           <A href={link(`/schedulers/${p.name}/jobs`, { from: t.startTime, to: t.endTime })}>The jobs of this time</A>
         </p>}
       </Section>

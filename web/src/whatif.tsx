@@ -133,7 +133,7 @@ function Outcome(p: { answer: Answer; scheduler: Scheduler; current: Configurati
     <>
       <Verdict tone={!ratio || unsure ? "open" : ratio > 1 ? "good" : "bad"} title={title}>
         {ratio && <p><From kind={w.controllableRatio ? "simulated" : "predicted"} /> the part that settings can influence: {
-          f.percent(1 / ratio - 1)}{low && high ? ` (${w.controllableRatio ? 95 : 90} %: ${f.percent(1 / high - 1)} to ${f.percent(1 / low - 1)})` : ""}
+          f.gain(ratio)}{low && high ? ` (${w.controllableRatio ? 95 : 90} %: ${f.gains(low, high)})` : ""}
           {w.futures ? `, in ${w.futures} futures from ${f.instant(w.schedulerTime, p.style)} on` : ""}</p>}
         {c && !w.controllableRatio && c.reliability?.reason && <p>{c.reliability.reason}</p>}
         {c?.extrapolationReason && <p>{c.extrapolationReason}</p>}
