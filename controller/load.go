@@ -8,6 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
@@ -237,18 +240,57 @@ type Tenant struct {
 	Held, Asked                     float64 // GPU-hours
 	Share                           float64
 	Jobs, Submitted, Started, Ended int
-	Preemptions                     int
-	MeanWait, P95Wait               time.Duration // of those that started
-	waits                           []time.Duration
+	Preemptions, Restarted          int           // Restarted are the starts after one
+	MeanWait, P95Wait               time.Duration // for the first start
+	MeanRestartWait                 time.Duration
+	Busy, Waiting                   int // GPUs at the end of the time
+	waits                           []float64
+	restarts                        float64 // seconds
 }
 
+// tenantSums are Tenants of a scheduler, with what they were made of.
+type tenantSums struct {
+	from, to time.Time
+	at       time.Duration
+	events   int64
+	ledger   *workload.Ledger
+	all      []*Tenant
+}
+
+// keptSums bounds the times of which a scheduler keeps the sums.
+const keptSums = 4
+
 // Tenants sums up the jobs of a scheduler by tenant, the most GPU-hours first. A zero to is the latest event, a zero
-// from a week before.
-func (s *Service) Tenants(ctx context.Context, id string, from, to time.Time) ([]*Tenant, error) {
+// from a week before. Further says that the caller goes on reading the sums of the same time: those of a call in the
+// last minutes of event time are returned, whatever happened since.
+func (s *Service) Tenants(ctx context.Context, id string, from, to time.Time, further bool) ([]*Tenant, error) {
 	p, err := s.readPast(ctx, id)
 	if err != nil || p.zero.IsZero() {
 		return nil, err
 	}
+	p.m.mu.Lock()
+	kept, events := p.m.tenants, p.m.history.Applied()
+	p.m.mu.Unlock()
+	same := func(k tenantSums) bool { return k.from.Equal(from) && k.to.Equal(to) }
+	for _, k := range kept {
+		if same(k) && k.ledger == p.ledger &&
+			(k.at == p.at && k.events == events || further && p.at < k.at+aheadFor) {
+			return k.all, nil
+		}
+	}
+	all, err := p.tenants(ctx, from, to)
+	if err == nil {
+		p.m.mu.Lock()
+		others := slices.DeleteFunc(slices.Clone(p.m.tenants), same)
+		p.m.tenants = append([]tenantSums{{from, to, p.at, events, p.ledger, all}},
+			others[:min(len(others), keptSums-1)]...)
+		p.m.mu.Unlock()
+	}
+	return all, err
+}
+
+// tenants sums up the jobs of a time by tenant.
+func (p *past) tenants(ctx context.Context, from, to time.Time) ([]*Tenant, error) {
 	end := p.at
 	if !to.IsZero() {
 		end = min(end, to.Sub(p.zero))
@@ -256,15 +298,6 @@ func (s *Service) Tenants(ctx context.Context, id string, from, to time.Time) ([
 	begin := end - 7*24*time.Hour
 	if !from.IsZero() {
 		begin = from.Sub(p.zero)
-	}
-	in := func(at time.Duration) int {
-		if at >= begin && at <= end {
-			return 1
-		}
-		return 0
-	}
-	hours := func(a, z time.Duration, gpus float64) float64 {
-		return max(0, min(z, end)-max(a, begin)).Hours() * gpus
 	}
 	all, total := map[string]*Tenant{}, 0.0
 	for _, vc := range p.m.snapshot.Load().Cluster.VCs {
@@ -280,27 +313,7 @@ func (s *Service) Tenants(ctx context.Context, id string, from, to time.Time) ([
 				t = &Tenant{Name: h.Tenant}
 				all[h.Tenant] = t
 			}
-			t.Jobs, t.Submitted, t.Preemptions = t.Jobs+1, t.Submitted+in(h.Submit), t.Preemptions+h.Preemptions
-			if h.Starts > 0 && in(h.FirstStart) > 0 {
-				t.Started++
-				t.waits = append(t.waits, h.FirstStart-h.Submit)
-			}
-			at, last := h.Submit, end
-			if h.Ended || h.Missing {
-				last = h.End
-			}
-			if h.Ended {
-				t.Ended += in(h.End)
-			}
-			for i := range h.Spells {
-				one := &h.Spells[i]
-				t.Asked += hours(at, one.From, h.GPUs.Count())
-				held := hours(one.From, one.To, float64(one.Held))
-				t.Held, total, at = t.Held+held, total+held, one.To
-			}
-			if !h.Running {
-				t.Asked += hours(at, last, h.GPUs.Count())
-			}
+			total += t.add(h, begin, end)
 			return true
 		})
 	}
@@ -308,12 +321,12 @@ func (s *Service) Tenants(ctx context.Context, id string, from, to time.Time) ([
 	for _, t := range all {
 		if n := len(t.waits); n > 0 {
 			slices.Sort(t.waits)
-			sum := 0.0
-			for _, w := range t.waits {
-				sum += w.Seconds()
-			}
-			t.MeanWait = time.Duration(sum / float64(n) * float64(time.Second))
-			t.P95Wait = t.waits[(n*95+99)/100-1]
+			t.MeanWait = seconds(stat.Mean(t.waits, nil))
+			t.P95Wait = seconds(t.waits[stats.NearestRank(0.95, n)])
+			t.waits = nil
+		}
+		if t.Restarted > 0 {
+			t.MeanRestartWait = seconds(t.restarts / float64(t.Restarted))
 		}
 		if total > 0 {
 			t.Share = t.Held / total
@@ -324,6 +337,53 @@ func (s *Service) Tenants(ctx context.Context, id string, from, to time.Time) ([
 		return cmp.Or(cmp.Compare(b.Held, a.Held), cmp.Compare(a.Name, b.Name))
 	})
 	return out, nil
+}
+
+func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+
+// add adds a job that was there in a time, as of its end, and returns the GPU-hours that it held.
+func (t *Tenant) add(h *workload.JobHistory, begin, end time.Duration) (total float64) {
+	in := func(at time.Duration) int {
+		if at >= begin && at <= end {
+			return 1
+		}
+		return 0
+	}
+	hours := func(a, z time.Duration, gpus float64) float64 {
+		return max(0, min(z, end)-max(a, begin)).Hours() * gpus
+	}
+	t.Jobs, t.Submitted, t.Preemptions = t.Jobs+1, t.Submitted+in(h.Submit), t.Preemptions+h.Preemptions
+	if h.Starts > 0 && in(h.FirstStart) > 0 {
+		t.Started++
+		t.waits = append(t.waits, (h.FirstStart - h.Submit).Seconds())
+	}
+	at, last := h.Submit, end
+	if h.Ended || h.Missing {
+		last = h.End
+	}
+	if h.Ended {
+		t.Ended += in(h.End)
+	}
+	for i := range h.Spells {
+		one := &h.Spells[i]
+		if i > 0 && (one.From > at || !one.Resized) && in(one.From) > 0 {
+			t.Restarted++
+			t.restarts += (one.From - at).Seconds()
+		}
+		t.Asked += hours(at, one.From, h.GPUs.Count())
+		held := hours(one.From, one.To, float64(one.Held))
+		t.Held, total, at = t.Held+held, total+held, one.To
+	}
+	switch {
+	case h.Running:
+		t.Busy += h.Held
+	case !h.Ended && !h.Missing:
+		t.Waiting += h.GPUs.Whole()
+		fallthrough
+	default:
+		t.Asked += hours(at, last, h.GPUs.Count())
+	}
+	return total
 }
 
 // Waits says why a job waited until the latest event, as far as events tell.

@@ -58,7 +58,8 @@ type schedulerState struct {
 	lastEventsAt time.Time     // the service's time of the latest events since the start
 	skew         time.Duration // by which the latest of these events were ahead of it
 	ahead        foreseen
-	status       Status // of rounds
+	tenants      []tenantSums // the latest first
+	status       Status       // of rounds
 }
 
 // watermark is the event time up to which all events are taken to be there. The caller must hold mu.

@@ -331,7 +331,7 @@ func TestLoad(t *testing.T) {
 
 // TestTenants: what each tenant got in a time, by pages, filters and orders.
 func TestTenants(t *testing.T) {
-	_, c := jobsFixture(t)
+	f, c := jobsFixture(t)
 	var all []*pb.Tenant
 	req := &pb.ListTenantsRequest{Parent: "schedulers/prod", PageSize: 4}
 	for {
@@ -348,13 +348,40 @@ func TestTenants(t *testing.T) {
 	if len(all) != 2+len(hostile) || a.GetTenant() != "a" || a.GetJobCount() != 2 || a.GetStartedCount() != 2 ||
 		a.GetEndedCount() != 1 || a.GetPreemptionCount() != 1 || a.GetShare() != 1 ||
 		a.GetMeanWaitDuration().AsDuration() != 330*time.Second ||
-		a.GetP95WaitDuration().AsDuration() != 10*time.Minute {
+		a.GetP95WaitDuration().AsDuration() != 10*time.Minute || a.GetRestartedCount() != 1 ||
+		a.GetMeanRestartWaitDuration().AsDuration() != 10*time.Minute || a.GetBusyGpus() != 2 ||
+		a.GetWaitingGpus() != 0 {
 		t.Error(a, len(all))
 	}
 	got, err := c.ListTenants(t.Context(), &pb.ListTenantsRequest{Parent: "schedulers/prod",
 		Filter: "waiting_gpu_hours > 0.1", OrderBy: "waiting_gpu_hours desc"})
-	if err != nil || len(got.GetTenants()) != 2 || got.GetTenants()[0].GetTenant() != "b" {
+	if err != nil || len(got.GetTenants()) != 2 || got.GetTenants()[0].GetTenant() != "b" ||
+		got.GetTenants()[0].GetWaitingGpus() != 80 || got.GetTenants()[0].GetMeanRestartWaitDuration() != nil {
 		t.Error(got, err)
+	}
+	// A page goes on where the one before ends, though another tenant has the most GPU-hours meanwhile.
+	first, err := c.ListTenants(t.Context(), &pb.ListTenantsRequest{Parent: "schedulers/prod", PageSize: 1})
+	if err != nil || first.GetTenants()[0].GetTenant() != "a" {
+		t.Fatal(first, err)
+	}
+	f.ingest("prod", jobEvent(pb.Event_STARTED, "waits", 66, by("b", "u", 80)),
+		jobEvent(pb.Event_FINISHED, "waits", 73, by("b", "u", 80)))
+	for fresh := first; fresh.GetTenants()[0].GetTenant() != "b"; { // a round may be decided meanwhile
+		if fresh, err = c.ListTenants(t.Context(), &pb.ListTenantsRequest{Parent: "schedulers/prod",
+			StartTime: submitted("", 0).GetSchedulerTime()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second, err := c.ListTenants(t.Context(), &pb.ListTenantsRequest{Parent: "schedulers/prod", PageSize: 1000,
+		PageToken: first.GetNextPageToken()})
+	if err != nil || !slices.ContainsFunc(second.GetTenants(), func(t *pb.Tenant) bool {
+		return t.GetTenant() == "b" && t.GetEndedCount() == 0
+	}) {
+		t.Error(second, err)
+	}
+	if first, err = c.ListTenants(t.Context(), &pb.ListTenantsRequest{Parent: "schedulers/prod"}); err != nil ||
+		first.GetTenants()[0].GetTenant() != "b" || first.GetTenants()[0].GetEndedCount() != 1 {
+		t.Error(first, err)
 	}
 	if got, err = c.ListTenants(t.Context(), &pb.ListTenantsRequest{Parent: "schedulers/other"}); err != nil ||
 		len(got.GetTenants()) != 0 {

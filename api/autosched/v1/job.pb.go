@@ -1385,8 +1385,16 @@ type Tenant struct {
 	P95WaitDuration  *durationpb.Duration `protobuf:"bytes,11,opt,name=p95_wait_duration,json=p95WaitDuration,proto3" json:"p95_wait_duration,omitempty"`
 	// How often its jobs were stopped, over the lives of the jobs that were there.
 	PreemptionCount int32 `protobuf:"varint,12,opt,name=preemption_count,json=preemptionCount,proto3" json:"preemption_count,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// How often they started again after that in the time, and how long they had waited for it, the mean; unset if none
+	// did.
+	RestartedCount          int32                `protobuf:"varint,13,opt,name=restarted_count,json=restartedCount,proto3" json:"restarted_count,omitempty"`
+	MeanRestartWaitDuration *durationpb.Duration `protobuf:"bytes,14,opt,name=mean_restart_wait_duration,json=meanRestartWaitDuration,proto3" json:"mean_restart_wait_duration,omitempty"`
+	// GPUs that its jobs hold at the end of the time, and that its waiting jobs ask for. GPUs that several jobs share
+	// count for each.
+	BusyGpus      int32 `protobuf:"varint,15,opt,name=busy_gpus,json=busyGpus,proto3" json:"busy_gpus,omitempty"`
+	WaitingGpus   int32 `protobuf:"varint,16,opt,name=waiting_gpus,json=waitingGpus,proto3" json:"waiting_gpus,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Tenant) Reset() {
@@ -1499,6 +1507,34 @@ func (x *Tenant) GetP95WaitDuration() *durationpb.Duration {
 func (x *Tenant) GetPreemptionCount() int32 {
 	if x != nil {
 		return x.PreemptionCount
+	}
+	return 0
+}
+
+func (x *Tenant) GetRestartedCount() int32 {
+	if x != nil {
+		return x.RestartedCount
+	}
+	return 0
+}
+
+func (x *Tenant) GetMeanRestartWaitDuration() *durationpb.Duration {
+	if x != nil {
+		return x.MeanRestartWaitDuration
+	}
+	return nil
+}
+
+func (x *Tenant) GetBusyGpus() int32 {
+	if x != nil {
+		return x.BusyGpus
+	}
+	return 0
+}
+
+func (x *Tenant) GetWaitingGpus() int32 {
+	if x != nil {
+		return x.WaitingGpus
 	}
 	return 0
 }
@@ -2471,7 +2507,7 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	"\x0escheduler_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12D\n" +
 	"\tbusy_gpus\x18\x02 \x01(\v2'.autosched.v1.ForecastLoadResponse.BandR\bbusyGpus\x12J\n" +
 	"\fwaiting_gpus\x18\x03 \x01(\v2'.autosched.v1.ForecastLoadResponse.BandR\vwaitingGpus\x12J\n" +
-	"\fwaiting_jobs\x18\x04 \x01(\v2'.autosched.v1.ForecastLoadResponse.BandR\vwaitingJobs\"\xa1\x04\n" +
+	"\fwaiting_jobs\x18\x04 \x01(\v2'.autosched.v1.ForecastLoadResponse.BandR\vwaitingJobs\"\xf6\x05\n" +
 	"\x06Tenant\x12\x1b\n" +
 	"\x06tenant\x18\x01 \x01(\tB\x03\xe0A\x03R\x06tenant\x12\"\n" +
 	"\n" +
@@ -2487,7 +2523,11 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	"\x12mean_wait_duration\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x03R\x10meanWaitDuration\x12J\n" +
 	"\x11p95_wait_duration\x18\v \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x03R\x0fp95WaitDuration\x12.\n" +
-	"\x10preemption_count\x18\f \x01(\x05B\x03\xe0A\x03R\x0fpreemptionCount\"\xb0\x02\n" +
+	"\x10preemption_count\x18\f \x01(\x05B\x03\xe0A\x03R\x0fpreemptionCount\x12,\n" +
+	"\x0frestarted_count\x18\r \x01(\x05B\x03\xe0A\x03R\x0erestartedCount\x12[\n" +
+	"\x1amean_restart_wait_duration\x18\x0e \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x03R\x17meanRestartWaitDuration\x12 \n" +
+	"\tbusy_gpus\x18\x0f \x01(\x05B\x03\xe0A\x03R\bbusyGpus\x12&\n" +
+	"\fwaiting_gpus\x18\x10 \x01(\x05B\x03\xe0A\x03R\vwaitingGpus\"\xb0\x02\n" +
 	"\x12ListTenantsRequest\x12\x1b\n" +
 	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12 \n" +
 	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
@@ -2600,45 +2640,46 @@ var file_autosched_v1_job_proto_depIdxs = []int32{
 	25, // 38: autosched.v1.ForecastLoadResponse.points:type_name -> autosched.v1.ForecastLoadResponse.Point
 	28, // 39: autosched.v1.Tenant.mean_wait_duration:type_name -> google.protobuf.Duration
 	28, // 40: autosched.v1.Tenant.p95_wait_duration:type_name -> google.protobuf.Duration
-	27, // 41: autosched.v1.ListTenantsRequest.start_time:type_name -> google.protobuf.Timestamp
-	27, // 42: autosched.v1.ListTenantsRequest.end_time:type_name -> google.protobuf.Timestamp
-	15, // 43: autosched.v1.ListTenantsResponse.tenants:type_name -> autosched.v1.Tenant
-	27, // 44: autosched.v1.Job.Spell.start_time:type_name -> google.protobuf.Timestamp
-	27, // 45: autosched.v1.Job.Spell.end_time:type_name -> google.protobuf.Timestamp
-	29, // 46: autosched.v1.Job.Spell.placement:type_name -> autosched.v1.NodePlacement
-	28, // 47: autosched.v1.Job.Spell.lost_duration:type_name -> google.protobuf.Duration
-	1,  // 48: autosched.v1.ExplainJobResponse.Wait.cause:type_name -> autosched.v1.ExplainJobResponse.Cause
-	28, // 49: autosched.v1.ExplainJobResponse.Wait.duration:type_name -> google.protobuf.Duration
-	27, // 50: autosched.v1.ExplainJobResponse.Instants.low_time:type_name -> google.protobuf.Timestamp
-	27, // 51: autosched.v1.ExplainJobResponse.Instants.middle_time:type_name -> google.protobuf.Timestamp
-	27, // 52: autosched.v1.ExplainJobResponse.Instants.high_time:type_name -> google.protobuf.Timestamp
-	27, // 53: autosched.v1.ExplainJobResponse.Usage.start_time:type_name -> google.protobuf.Timestamp
-	27, // 54: autosched.v1.ExplainJobResponse.Usage.end_time:type_name -> google.protobuf.Timestamp
-	27, // 55: autosched.v1.Timeline.Mark.start_time:type_name -> google.protobuf.Timestamp
-	27, // 56: autosched.v1.Timeline.Mark.end_time:type_name -> google.protobuf.Timestamp
-	27, // 57: autosched.v1.ForecastLoadResponse.Point.scheduler_time:type_name -> google.protobuf.Timestamp
-	24, // 58: autosched.v1.ForecastLoadResponse.Point.busy_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
-	24, // 59: autosched.v1.ForecastLoadResponse.Point.waiting_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
-	24, // 60: autosched.v1.ForecastLoadResponse.Point.waiting_jobs:type_name -> autosched.v1.ForecastLoadResponse.Band
-	4,  // 61: autosched.v1.JobService.ListJobs:input_type -> autosched.v1.ListJobsRequest
-	6,  // 62: autosched.v1.JobService.GetJob:input_type -> autosched.v1.GetJobRequest
-	7,  // 63: autosched.v1.JobService.ExplainJob:input_type -> autosched.v1.ExplainJobRequest
-	9,  // 64: autosched.v1.JobService.GetTimeline:input_type -> autosched.v1.GetTimelineRequest
-	11, // 65: autosched.v1.JobService.GetLoad:input_type -> autosched.v1.GetLoadRequest
-	13, // 66: autosched.v1.JobService.ForecastLoad:input_type -> autosched.v1.ForecastLoadRequest
-	16, // 67: autosched.v1.JobService.ListTenants:input_type -> autosched.v1.ListTenantsRequest
-	5,  // 68: autosched.v1.JobService.ListJobs:output_type -> autosched.v1.ListJobsResponse
-	3,  // 69: autosched.v1.JobService.GetJob:output_type -> autosched.v1.Job
-	8,  // 70: autosched.v1.JobService.ExplainJob:output_type -> autosched.v1.ExplainJobResponse
-	10, // 71: autosched.v1.JobService.GetTimeline:output_type -> autosched.v1.Timeline
-	12, // 72: autosched.v1.JobService.GetLoad:output_type -> autosched.v1.Load
-	14, // 73: autosched.v1.JobService.ForecastLoad:output_type -> autosched.v1.ForecastLoadResponse
-	17, // 74: autosched.v1.JobService.ListTenants:output_type -> autosched.v1.ListTenantsResponse
-	68, // [68:75] is the sub-list for method output_type
-	61, // [61:68] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	28, // 41: autosched.v1.Tenant.mean_restart_wait_duration:type_name -> google.protobuf.Duration
+	27, // 42: autosched.v1.ListTenantsRequest.start_time:type_name -> google.protobuf.Timestamp
+	27, // 43: autosched.v1.ListTenantsRequest.end_time:type_name -> google.protobuf.Timestamp
+	15, // 44: autosched.v1.ListTenantsResponse.tenants:type_name -> autosched.v1.Tenant
+	27, // 45: autosched.v1.Job.Spell.start_time:type_name -> google.protobuf.Timestamp
+	27, // 46: autosched.v1.Job.Spell.end_time:type_name -> google.protobuf.Timestamp
+	29, // 47: autosched.v1.Job.Spell.placement:type_name -> autosched.v1.NodePlacement
+	28, // 48: autosched.v1.Job.Spell.lost_duration:type_name -> google.protobuf.Duration
+	1,  // 49: autosched.v1.ExplainJobResponse.Wait.cause:type_name -> autosched.v1.ExplainJobResponse.Cause
+	28, // 50: autosched.v1.ExplainJobResponse.Wait.duration:type_name -> google.protobuf.Duration
+	27, // 51: autosched.v1.ExplainJobResponse.Instants.low_time:type_name -> google.protobuf.Timestamp
+	27, // 52: autosched.v1.ExplainJobResponse.Instants.middle_time:type_name -> google.protobuf.Timestamp
+	27, // 53: autosched.v1.ExplainJobResponse.Instants.high_time:type_name -> google.protobuf.Timestamp
+	27, // 54: autosched.v1.ExplainJobResponse.Usage.start_time:type_name -> google.protobuf.Timestamp
+	27, // 55: autosched.v1.ExplainJobResponse.Usage.end_time:type_name -> google.protobuf.Timestamp
+	27, // 56: autosched.v1.Timeline.Mark.start_time:type_name -> google.protobuf.Timestamp
+	27, // 57: autosched.v1.Timeline.Mark.end_time:type_name -> google.protobuf.Timestamp
+	27, // 58: autosched.v1.ForecastLoadResponse.Point.scheduler_time:type_name -> google.protobuf.Timestamp
+	24, // 59: autosched.v1.ForecastLoadResponse.Point.busy_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
+	24, // 60: autosched.v1.ForecastLoadResponse.Point.waiting_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
+	24, // 61: autosched.v1.ForecastLoadResponse.Point.waiting_jobs:type_name -> autosched.v1.ForecastLoadResponse.Band
+	4,  // 62: autosched.v1.JobService.ListJobs:input_type -> autosched.v1.ListJobsRequest
+	6,  // 63: autosched.v1.JobService.GetJob:input_type -> autosched.v1.GetJobRequest
+	7,  // 64: autosched.v1.JobService.ExplainJob:input_type -> autosched.v1.ExplainJobRequest
+	9,  // 65: autosched.v1.JobService.GetTimeline:input_type -> autosched.v1.GetTimelineRequest
+	11, // 66: autosched.v1.JobService.GetLoad:input_type -> autosched.v1.GetLoadRequest
+	13, // 67: autosched.v1.JobService.ForecastLoad:input_type -> autosched.v1.ForecastLoadRequest
+	16, // 68: autosched.v1.JobService.ListTenants:input_type -> autosched.v1.ListTenantsRequest
+	5,  // 69: autosched.v1.JobService.ListJobs:output_type -> autosched.v1.ListJobsResponse
+	3,  // 70: autosched.v1.JobService.GetJob:output_type -> autosched.v1.Job
+	8,  // 71: autosched.v1.JobService.ExplainJob:output_type -> autosched.v1.ExplainJobResponse
+	10, // 72: autosched.v1.JobService.GetTimeline:output_type -> autosched.v1.Timeline
+	12, // 73: autosched.v1.JobService.GetLoad:output_type -> autosched.v1.Load
+	14, // 74: autosched.v1.JobService.ForecastLoad:output_type -> autosched.v1.ForecastLoadResponse
+	17, // 75: autosched.v1.JobService.ListTenants:output_type -> autosched.v1.ListTenantsResponse
+	69, // [69:76] is the sub-list for method output_type
+	62, // [62:69] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_job_proto_init() }

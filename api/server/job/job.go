@@ -26,7 +26,7 @@ type Controller interface {
 		out []workload.JobHistory, zero time.Time, err error)
 	Load(ctx context.Context, id string) (controller.Load, error)
 	LookAhead(ctx context.Context, id string) (controller.Ahead, error)
-	Tenants(ctx context.Context, id string, from, to time.Time) ([]*controller.Tenant, error)
+	Tenants(ctx context.Context, id string, from, to time.Time, further bool) ([]*controller.Tenant, error)
 	Timeline(ctx context.Context, id string, q controller.TimelineQuery) (controller.Timeline, error)
 	Waits(ctx context.Context, id, job string) (workload.Waits, error)
 }

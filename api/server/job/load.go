@@ -195,7 +195,7 @@ func (s *Service) ListTenants(ctx context.Context, req *pb.ListTenantsRequest) (
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.o.Controller.Tenants(ctx, id, from, to)
+	all, err := s.o.Controller.Tenants(ctx, id, from, to, req.GetPageToken() != "")
 	if err != nil {
 		return nil, err
 	}
@@ -224,9 +224,13 @@ func (s *Service) ListTenants(ctx context.Context, req *pb.ListTenantsRequest) (
 func tenantToProto(t *controller.Tenant) *pb.Tenant {
 	out := &pb.Tenant{Tenant: t.Name, QuotaGpus: int32(t.Quota), GpuHours: t.Held, Share: t.Share,
 		WaitingGpuHours: t.Asked, JobCount: int32(t.Jobs), SubmittedCount: int32(t.Submitted),
-		StartedCount: int32(t.Started), EndedCount: int32(t.Ended), PreemptionCount: int32(t.Preemptions)}
+		StartedCount: int32(t.Started), EndedCount: int32(t.Ended), PreemptionCount: int32(t.Preemptions),
+		RestartedCount: int32(t.Restarted), BusyGpus: int32(t.Busy), WaitingGpus: int32(t.Waiting)}
 	if t.Started > 0 {
 		out.MeanWaitDuration, out.P95WaitDuration = durationpb.New(t.MeanWait), durationpb.New(t.P95Wait)
+	}
+	if t.Restarted > 0 {
+		out.MeanRestartWaitDuration = durationpb.New(t.MeanRestartWait)
 	}
 	return out
 }
