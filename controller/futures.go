@@ -78,8 +78,8 @@ func sample(ctx context.Context, in round.Input, f Future) (*workload.Workload, 
 	if f.Seed != nil {
 		in.Seed = *f.Seed
 	}
-	if err := in.State.Available().Validate(); err != nil {
-		return nil, f, fmt.Errorf("%w: no node is up", rollout.ErrState)
+	if !in.State.HasNode() {
+		return nil, f, fmt.Errorf("%w: %w", rollout.ErrState, round.ErrNoNode)
 	}
 	all, err := round.Futures(ctx, in)
 	if err != nil {

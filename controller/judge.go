@@ -76,8 +76,8 @@ func (s *Service) look(m *schedulerState, mark time.Duration, clockSet int64) (r
 	if err != nil || ledger == nil || c == nil {
 		return "", err
 	}
-	if state := ledger.State(mark); state.Available().Validate() != nil {
-		return "", nil // no node is up
+	if state := ledger.State(mark); !state.HasNode() {
+		return "", nil
 	}
 	var trial *rollout.Probation
 	var promised json.RawMessage

@@ -39,7 +39,7 @@ func LookAhead(ctx context.Context, in Input, c space.Config, horizon, step time
 	if err != nil {
 		return nil, err
 	}
-	if err := in.State.Available().Validate(); err != nil {
+	if !in.State.HasNode() {
 		return nil, ErrNoNode
 	}
 	in.startEngine()

@@ -161,7 +161,7 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if err := in.State.Available().Validate(); err != nil {
+	if !in.State.HasNode() {
 		return Result{Decision: Decision{Config: in.Incumbent, Ratio: 1, Reason: "No node is up.",
 			History: in.History}}, nil
 	}

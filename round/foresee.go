@@ -43,8 +43,8 @@ func Foresee(ctx context.Context, in Input, configs ...space.Config) ([]Outlook,
 	if err != nil {
 		return nil, err
 	}
-	if err := in.State.Available().Validate(); err != nil {
-		return nil, nil // no node is up
+	if !in.State.HasNode() {
+		return nil, nil
 	}
 	in.Settings = in.Settings.WithDefaults()
 	futures, err := in.draw(ctx, in.seed())

@@ -90,5 +90,11 @@ func (s *State) Available() Cluster {
 	return c
 }
 
+// HasNode reports whether a node takes jobs.
+func (s *State) HasNode() bool {
+	c := s.Available()
+	return c.Validate() == nil
+}
+
 // Elapsed is the time since submission.
 func (s *State) Elapsed(i int) time.Duration { return s.At - s.Jobs[i].Submit }

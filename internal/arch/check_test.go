@@ -139,7 +139,7 @@ var layers = []layer{
 	{"controller/watch", 0, nil},
 	{"controller/history", 4, []string{"round", "workload"}},
 	{"controller", 5, []string{"patterns", "telemetry", "study", "search", "search/effects", "rollout", "round", "fidelity",
-		"generation", "energy", "simulator", "space", "workload"}},
+		"generation", "energy", "simulator", "space", "workload", "internal/stats"}},
 	{"rollout", 5, []string{"round", "energy", "space", "internal"}},
 	{"round", 4, []string{"schedulers", "search", "search/prune", "generation", "energy", "simulator", "space", "workload",
 		"internal"}},

@@ -283,7 +283,7 @@ func (p *rowsPage) section(title string, results []replay.Result) rowsSection {
 		}
 	}
 	percent := func(v float64) string { return fmt.Sprintf("%.1f", 100*v) }
-	jcts, waits := make([][]float64, len(results)), make([][]float64, len(results))
+	rows := make([]replay.JobRows, len(results))
 	for i := range results {
 		r, row := &results[i], &s.Rows[i]
 		row.Swatch, row.Ratio, row.Class = p.Swatches[i], ratio(r.Ratio), "same"
@@ -300,13 +300,13 @@ func (p *rowsPage) section(title string, results []replay.Result) rowsSection {
 			row.Faster, row.Slower = "–", "–"
 		}
 		row.Rest = []string{percent(r.Utilization), percent(r.FTFLe1), units.Count(int(math.Round(r.Preemptions)))}
-		jcts[i], waits[i] = slices.Sorted(slices.Values(r.Rows.JCTs())), slices.Sorted(slices.Values(r.Rows.Waits()))
+		rows[i] = r.Rows
 	}
-	draw := func(sorted [][]float64, label, name string) *figure {
-		return newStill(label+", a curve for each row", 340, cdf(p.Swatches, sorted, name))
+	draw := func(of func(replay.JobRows) []float64, name string) *figure {
+		return newStill("Share of jobs by "+name+", a curve for each row", 340, cdf(p.Swatches, sorted(rows, of), name))
 	}
-	s.JCT = draw(jcts, "Share of jobs by job completion time", "job completion time")
-	s.Queue = draw(waits, "Share of jobs by queueing delay", "queueing delay")
+	s.JCT = draw(replay.JobRows.JCTs, "job completion time")
+	s.Queue = draw(replay.JobRows.Waits, "queueing delay")
 	return s
 }
 

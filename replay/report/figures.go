@@ -14,10 +14,9 @@ import (
 // Figures are the figures of an evaluation by themselves: JCTs, waits and the gain of each method.
 func Figures(r *replay.Report) *chart.Page {
 	p := &page{document: document{r}}
-	rows := make([]replay.JobRows, len(r.Methods))
+	rows := p.rows()
 	for i := range r.Methods {
 		p.Swatches = append(p.Swatches, swatch{Of: i, Name: r.Methods[i].Method, Slot: i})
-		rows[i] = r.Methods[i].Rows
 	}
 	out := &chart.Page{Name: fmt.Sprintf("AutoSched evaluate: %s on %s", r.Scheduler, r.Trace), Synthetic: r.Synthetic,
 		Facts: []chart.Fact{{Name: "Window", Value: r.From + " to " + r.To}, {Name: "Jobs", Value: units.Count(r.Jobs)},
@@ -33,7 +32,7 @@ func Figures(r *replay.Report) *chart.Page {
 	ratios := p.ratios(wide)
 	ratios.Title = "Average JCT of the baseline over the method's"
 	charts := []*chart.Chart{ratios}
-	if gains := p.gains(p.sortedJCTs()); gains != nil {
+	if gains := p.gains(sorted(rows, replay.JobRows.JCTs)); gains != nil {
 		inLegend(gains, p.Swatches)
 		charts = append(charts, gains)
 	}
@@ -74,20 +73,13 @@ func ComparisonFigures(c *replay.Comparison) *chart.Page {
 
 // distributions draws JCTs and waits, and waits by the width of the jobs.
 func distributions(swatches []swatch, rows []replay.JobRows, jobs []workload.Job) []chart.Section {
-	sorted := func(of func(replay.JobRows) []float64) [][]float64 {
-		out := make([][]float64, len(rows))
-		for i := range rows {
-			out[i] = slices.Sorted(slices.Values(of(rows[i])))
-		}
-		return out
-	}
 	var charts []*chart.Chart
 	for _, c := range []struct {
 		title string
 		chart *chart.Chart
 	}{
-		{"Job completion time", cdf(swatches, sorted(replay.JobRows.JCTs), "job completion time")},
-		{"Wait", cdf(swatches, sorted(replay.JobRows.Waits), "wait")},
+		{"Job completion time", cdf(swatches, sorted(rows, replay.JobRows.JCTs), "job completion time")},
+		{"Wait", cdf(swatches, sorted(rows, replay.JobRows.Waits), "wait")},
 	} {
 		if c.chart != nil {
 			c.chart.Title = c.title

@@ -213,11 +213,11 @@ func (r *document) writeHTML(w io.Writer) error {
 
 func (p *page) draw() {
 	p.Style, p.PeakGPUs = chart.Style(), p.Cluster.TotalGPUs()
-	sorted := p.sortedJCTs()
+	jcts := sorted(p.rows(), replay.JobRows.JCTs)
 	p.CDF = newStill("Share of jobs by job completion time, one curve for each method", 380,
-		cdf(p.Swatches, sorted, "job completion time"))
+		cdf(p.Swatches, jcts, "job completion time"))
 	p.Gains = newStill("Ratio of the baseline's to each method's job completion time at every percentile", 310,
-		p.gains(sorted))
+		p.gains(jcts))
 	if n := len(p.Methods); n > 0 {
 		p.Ratios = newFigure("Ratio of the baseline's to each method's average job completion time",
 			float64(ratioRow*n+54), p.ratios)

@@ -66,12 +66,20 @@ func noiseBand(points []chart.Point) *chart.Area {
 	return &chart.Area{Mark: chart.Mark{Color: chart.Soft.Fade(.13)}, Points: points}
 }
 
-// sortedJCTs of each method.
-func (r *document) sortedJCTs() [][]float64 {
-	out := make([][]float64, len(r.Methods))
-	for i := range r.Methods {
-		out[i] = r.Methods[i].Rows.JCTs()
-		slices.Sort(out[i])
+// rows are the jobs of each method.
+func (r *document) rows() []replay.JobRows {
+	out := make([]replay.JobRows, len(r.Methods))
+	for i := range out {
+		out[i] = r.Methods[i].Rows
+	}
+	return out
+}
+
+// sorted are numbers of each method's jobs, in order.
+func sorted(rows []replay.JobRows, of func(replay.JobRows) []float64) [][]float64 {
+	out := make([][]float64, len(rows))
+	for i := range rows {
+		out[i] = slices.Sorted(slices.Values(of(rows[i])))
 	}
 	return out
 }

@@ -78,14 +78,12 @@ func (s *Service) ForecastLoad(ctx context.Context, req *pb.ForecastLoadRequest)
 	out.Futures = int32(len(a.Load))
 	for k := range a.Load[0] {
 		band := func(of func(round.Load) int) *pb.ForecastLoadResponse_Band {
-			var all []int
+			var all []float64
 			for _, course := range a.Load {
-				all = append(all, of(course[k]))
+				all = append(all, float64(of(course[k])))
 			}
-			slices.Sort(all)
-			n := len(all)
-			return &pb.ForecastLoadResponse_Band{Low: float64(all[0]), High: float64(all[n-1]),
-				Middle: float64(all[(n-1)/2]+all[n/2]) / 2}
+			low, middle, high := spread(all)
+			return &pb.ForecastLoadResponse_Band{Low: low, Middle: middle, High: high}
 		}
 		out.Points = append(out.Points, &pb.ForecastLoadResponse_Point{
 			SchedulerTime: timestamppb.New(a.Zero.Add(a.At + time.Duration(k)*a.Step)),
@@ -94,6 +92,13 @@ func (s *Service) ForecastLoad(ctx context.Context, req *pb.ForecastLoadRequest)
 			WaitingJobs:   band(func(l round.Load) int { return l.Jobs })})
 	}
 	return out, nil
+}
+
+// spread is the least, the middle and the most of numbers.
+func spread[T float64 | time.Duration](all []T) (low, middle, high T) {
+	all = slices.Sorted(slices.Values(all))
+	n := len(all)
+	return all[0], (all[(n-1)/2] + all[n/2]) / 2, all[n-1]
 }
 
 // The bounds of a timeline.
@@ -299,14 +304,12 @@ func (s *Service) lookAhead(ctx context.Context, id, job string, out *pb.Explain
 		if all == nil {
 			return nil
 		}
-		all = slices.Sorted(slices.Values(all))
-		for len(all) > 0 && all[0] < 0 {
-			all = all[1:]
-		}
-		at := &pb.ExplainJobResponse_Instants{Futures: int32(len(all))}
-		if n := len(all); n > 0 {
+		known := slices.DeleteFunc(slices.Clone(all), func(at time.Duration) bool { return at < 0 })
+		at := &pb.ExplainJobResponse_Instants{Futures: int32(len(known))}
+		if len(known) > 0 {
+			low, middle, high := spread(known)
 			time := func(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(a.Zero.Add(d)) }
-			at.LowTime, at.MiddleTime, at.HighTime = time(all[0]), time(all[n/2]), time(all[n-1])
+			at.LowTime, at.MiddleTime, at.HighTime = time(low), time(middle), time(high)
 		}
 		return at
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/autosched/autosched/adapter/kubernetes/rig"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers/volcano/conf"
@@ -106,7 +107,7 @@ func (r *result) of(jobs []rig.Job, rows []rig.Row) {
 		over = append(over, math.Abs((last.End - last.Start - rows[i].Run).Seconds()))
 	}
 	slices.Sort(over)
-	r.Over = over[len(over)*95/100]
+	r.Over = stats.Quantile(over, .95)
 	r.Classes = rig.Classes(rows)
 }
 
@@ -179,14 +180,25 @@ func (l *lane) arrange(ctx context.Context) error {
 		r.Gain, r.Low, r.High = a.Gain, a.Low, a.High
 		return l.put(ctx, a.Configuration, 0, "")
 	}
-	var best *replay.VerdictCandidate
-	for i := range a.Candidates {
-		if c := &a.Candidates[i]; strings.HasPrefix(c.Origin, "preset:") && (best == nil || c.Gain > best.Gain) {
-			best = c
-		}
+	best, err := bestPreset(a.Candidates)
+	if err != nil {
+		return fmt.Errorf("%s: %w", a.Text, err)
 	}
 	r.Gain, r.Chosen = best.Gain, best.Origin
 	return l.put(ctx, best.Configuration, 0, "")
+}
+
+// bestPreset is the preset that gains the most.
+func bestPreset(candidates []replay.VerdictCandidate) (best *replay.VerdictCandidate, err error) {
+	for i := range candidates {
+		if c := &candidates[i]; strings.HasPrefix(c.Origin, "preset:") && (best == nil || c.Gain > best.Gain) {
+			best = c
+		}
+	}
+	if best == nil {
+		return nil, errors.New("the answer compares no preset")
+	}
+	return best, nil
 }
 
 // round makes one of the rule at an instant of the run, and puts its result in force.
