@@ -1,21 +1,29 @@
 package paper
 
 import (
+	"archive/tar"
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
 	"maps"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/workload/fetch"
 )
 
 var update = flag.Bool("update", false, "write the page and its plots anew")
@@ -112,6 +120,52 @@ func TestUnitsAgain(t *testing.T) {
 			t.Errorf("no unit of %s is measured again", u.Experiment)
 			tried[u.Experiment] = true
 		}
+	}
+}
+
+// TestFetchedTrace: what trace fetch philly writes can be measured in the place of Philly's file.
+func TestFetchedTrace(t *testing.T) {
+	var log []string
+	began := time.Date(2017, 9, 20, 0, 0, 0, 0, time.UTC)
+	inHistory := 0
+	for i := range 1500 {
+		at := began.Add(time.Duration(i) * 20 * time.Minute)
+		if from := time.Date(2017, 9, 26, 0, 0, 0, 0, time.UTC); !at.Before(from) && at.Before(from.Add(featureDays*day)) {
+			inHistory++
+		}
+		text := func(after time.Duration) string { return at.Add(after).Format("2006-01-02 15:04:05") }
+		log = append(log, fmt.Sprintf(`{"status": "Pass", "vc": "v", "jobid": "j%d", "submitted_time": %q, "user": "u", `+
+			`"attempts": [{"start_time": %q, "end_time": %q, "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}]}]}`, i, text(0),
+			text(time.Minute), text(time.Duration(1+i%90)*10*time.Minute)))
+	}
+	member := "[" + strings.Join(log, ",\n") + "]"
+	var archive bytes.Buffer
+	z := gzip.NewWriter(&archive)
+	w := tar.NewWriter(z)
+	if err := w.WriteHeader(&tar.Header{Name: "trace-data/cluster_job_log", Mode: 0o644, Size: int64(len(member))}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.Write([]byte(member))
+	if err := errors.Join(err, w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+		http.ServeContent(to, r, "a.tar.gz", began, bytes.NewReader(archive.Bytes()))
+	}))
+	defer server.Close()
+	data := &Data{Folder: t.TempDir()}
+	source := fetch.Sources[0]
+	source.URL, source.Size, source.SHA256 = server.URL, 0, ""
+	to := filepath.Join(data.Folder, phillyFile)
+	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&fetch.Download{Source: source, To: to, Show: func(string, ...any) {}}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f, err := features(t.Context(), data, windowOf("philly"), "themis")
+	if err != nil || f.Jobs != inHistory || f.Load <= 0 {
+		t.Errorf("%+v, want %d jobs: %v", f, inHistory, err)
 	}
 }
 

@@ -106,14 +106,13 @@ func (p *page) summary() {
 		{"fixed-history", "once, the best of the days before"}, {"daily", "once, by the daily rule"},
 		{"selftune", "every hour, SelfTune's method"}, {"published", "every hour, the paper's tuner"},
 		{"autosched", "every hour, the service"}, {"fixed-oracle", "once, the best in hindsight"}} {
-		row := []string{m[1]}
-		for _, of := range []func(*window) bool{ofAll, anyWindow} {
-			g, ok := p.gained(m[0], of)
-			if all, _ := p.gained(m[0], ofAll); !ok || of(&window{}) && all.n == g.n {
-				row = append(row, "", "")
-				continue
-			}
-			row = append(row, g.text(), g.lost())
+		every, ok := p.gained(m[0], ofAll)
+		if !ok {
+			continue
+		}
+		row := []string{m[1], every.text(), every.lost(), "", ""}
+		if all, _ := p.gained(m[0], anyWindow); all.n > every.n {
+			row[3], row[4] = all.text(), all.lost()
 		}
 		p.row(row...)
 	}
