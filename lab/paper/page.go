@@ -118,8 +118,9 @@ commit %s.
 117,325 jobs, until 5 November 2017. What `+"`autosched trace fetch philly`"+` writes has all jobs, and is not what was
 measured here: its download is tested on an archive of the same layout, the public one was not at hand. Those named pai
 need the pods of Alibaba's trace of 2023 as pai2023/pods.csv.gz. Where a file is missing, the command says where to get
-it, and measures the rest; rows and columns as published give the same numbers as the files that were used. The Helios and PAI 2020 traces of the paper are not at hand: helios-like and pai-like stand
-for them; of Helios's cluster Earth there are loads, no jobs. Clusters are sized by their mean load, as the paper
+it, and measures the rest; rows and columns as published give the same numbers as the files that were used. The Helios
+and PAI 2020 traces of the paper are not at hand: helios-like and pai-like stand for them; of Helios's cluster Earth
+there are loads, no jobs. Clusters are sized by their mean load, as the paper
 sized its own; the days that are measured have loads of .5 to 3.1. The core set has windows of one to five days, with
 two days of warm-up. Without --core there are fortnights on 70 nodes, too, as the paper has: 13 hours of processor time
 instead of two.
