@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/NVIDIA/go-nvml v0.13.0-1
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/dmitryikh/leaves v0.0.0-20230708180554-25d19a787328
 	github.com/google/go-cmp v0.7.0
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.31.0
