@@ -129,6 +129,8 @@ var layers = []layer{
 	{"service/studies", 5, []string{"controller", "study", "search/effects", "rollout", "space"}},
 	{"service/store", 5, []string{"controller", "service/reports", "service/studies", "service/workloads", "study",
 		"search", "rollout", "space", "workload", "internal/atomicfile"}},
+	// A client of the service, and processes under faults.
+	{"service/nodetest", 6, []string{"api/autosched/v1", "client"}},
 	{"service/doctor", 5, []string{"rollout", "service/findings", "service/samples", "service/store", "service/studies",
 		"telemetry", "internal/checkup", "internal/units"}},
 	// Every part of the service that runs.
@@ -190,7 +192,7 @@ const testHelpers = "internal/testshared"
 const families = "cmd/autosched/internal"
 
 // testOnly lists the packages that only tests may import.
-var testOnly = []string{testHelpers, "controller/storetest", "internal/cli/clitest", "lab/internal/window", "schedulers/internal/peers", "schedulers/internal/recorded",
+var testOnly = []string{testHelpers, "controller/storetest", "internal/cli/clitest", "lab/internal/window", "service/nodetest", "schedulers/internal/peers", "schedulers/internal/recorded",
 	"schedulers/internal/tryout"}
 
 // vague lists package names that do not state a purpose.

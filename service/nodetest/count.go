@@ -43,7 +43,8 @@ func (c *Events) Answered(batch int, a Answer, again bool) {
 	case a.Stored+a.Duplicate != size:
 		c.wrong.Addf("batch %d of %d events was answered with %+v", batch, size, a)
 	case c.acked[batch] && a.Stored > 0:
-		c.wrong.Addf("batch %d was acknowledged, and %d of its events were stored when it was sent again", batch, a.Stored)
+		c.wrong.Addf("batch %d was acknowledged, and %d of its events were stored when it was sent again", batch,
+			a.Stored)
 	case !c.acked[batch] && !again && a.Duplicate > 0:
 		c.wrong.Addf("batch %d was sent once, and %d of its events were known", batch, a.Duplicate)
 	}
@@ -60,7 +61,7 @@ func (c *Events) Acked() int {
 	return c.total
 }
 
-// Sample returns up to n batches that are acknowledged, spread over all by pick, which returns a number below its argument.
+// Sample returns up to n batches that are acknowledged, drawn by pick, which returns a number below its argument.
 func (c *Events) Sample(n int, pick func(int) int) (batches []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +92,7 @@ func (c *Events) Check(where string, read Stored) (lost, double int, err error) 
 		b, err1 := strconv.Atoi(batch)
 		at, err2 := strconv.Atoi(i)
 		if !ok || err1 != nil || err2 != nil || b < 0 || b >= len(found) || at < 0 || at >= len(found[b]) {
-			return fmt.Errorf("%s has event %q, which nobody sent", where, id)
+			return fmt.Errorf("%s has event %q, which no client sent", where, id)
 		}
 		if found[b][at]++; found[b][at] > 1 {
 			double++

@@ -1,6 +1,7 @@
 package nodetest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -10,7 +11,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Offer is what a scheduler is offered: a register whose revisions go up.
+// Offer is the configuration on offer to a scheduler: a register whose revisions go up.
 type Offer struct {
 	Revision int64
 	Hash     string // of the content
@@ -46,7 +47,7 @@ type Made struct {
 	Offered bool
 }
 
-// History is what clients saw of one scheduler. Its methods may be called from several goroutines.
+// History has the answers that clients got about one scheduler. Its methods may be called from several goroutines.
 type History struct {
 	name  string
 	wrong *Violations
@@ -57,6 +58,7 @@ type History struct {
 	seen   map[int64]time.Duration // when a revision was first seen on offer
 	acked  map[string]int64        // revision by token of an acknowledged request, 0 if the answer has none
 	asked  map[string]setting      // by token
+	denied map[string]bool         // tokens of requests that were refused
 }
 
 // setting is a request to set the offer.
@@ -69,7 +71,7 @@ type setting struct {
 // NewHistory returns an empty history.
 func NewHistory(name string, wrong *Violations) *History {
 	return &History{name: name, wrong: wrong, hashes: map[int64]string{}, seen: map[int64]time.Duration{},
-		acked: map[string]int64{}, asked: map[string]setting{}}
+		acked: map[string]int64{}, asked: map[string]setting{}, denied: map[string]bool{}}
 }
 
 // Sees records that a revision has a content; it must never have another one.
@@ -133,15 +135,16 @@ func (h *History) Refused(token string, at time.Duration) {
 	defer h.mu.Unlock()
 	s := h.asked[token]
 	delete(h.asked, token)
+	h.denied[token] = true
 	h.ops = append(h.ops, Op{Client: s.client, Kind: Conflict, From: s.from, Call: s.call, Return: at})
 }
 
 // never is after every instant of a history.
 const never = time.Duration(math.MaxInt64)
 
-// Check compares the history with the revisions that the service lists while nobody changes anything, from first,
-// the offer as the history began at the instant began, and returns the offer after it. Later calls begin anew. Reads
-// may be older than the state at their call by at most stale.
+// Check compares the history with the revisions that the service lists while no client changes anything, from first,
+// the offer at the instant began. Later calls begin anew. Reads may be older than the state at their call by at most
+// stale. ops is the number of operations.
 func (h *History) Check(first Offer, began, stale time.Duration, list []Made) (ops int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -156,6 +159,9 @@ func (h *History) Check(first Offer, began, stale time.Duration, list []Made) (o
 			h.wrong.Addf("%s: one request made revisions %d and %d", h.name, had, m.Revision)
 		}
 		tokens[m.Token] = m.Revision
+		if h.denied[m.Token] {
+			h.wrong.Addf("%s: a request was refused and made revision %d", h.name, m.Revision)
+		}
 	}
 	for revision := range h.hashes {
 		if !listed[revision] {
@@ -181,7 +187,7 @@ func (h *History) Check(first Offer, began, stale time.Duration, list []Made) (o
 		if m.Revision <= first.Revision || !m.Offered || own[m.Revision] {
 			continue
 		}
-		// What nobody asked for here, the service or a request without an answer offered: some time before it was seen.
+		// The service or a request without an answer offered it, some time before it was seen.
 		op := Op{Client: -1, Kind: Set, Offer: m.Offer, Call: began, Return: never}
 		if at, ok := h.seen[m.Revision]; ok {
 			op.Return = at
@@ -195,15 +201,29 @@ func (h *History) Check(first Offer, began, stale time.Duration, list []Made) (o
 		h.ops = append(h.ops, op)
 	}
 	ops = len(h.ops)
-	if err := linearizable(first, h.ops, stale); err != nil {
+	if err := linearizable(first, h.ops, stale, follows(first, list)); err != nil {
 		h.wrong.Addf("%s: %v", h.name, err)
 	}
 	h.ops, h.acked, h.asked = nil, map[string]int64{}, map[string]setting{}
 	return ops
 }
 
+// follows returns, by revision, the one on offer before it.
+func follows(first Offer, list []Made) map[int64]int64 {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b Made) int { return cmp.Compare(a.Revision, b.Revision) })
+	before, last := map[int64]int64{}, first.Revision
+	for _, m := range list {
+		if m.Offered && m.Revision > last {
+			before[m.Revision], last = last, m.Revision
+		}
+	}
+	return before
+}
+
 // linearizable returns an error if no order of the operations that agrees with their instants explains their outcomes.
-func linearizable(first Offer, ops []Op, stale time.Duration) error {
+// before has, by revision, the one that it replaced.
+func linearizable(first Offer, ops []Op, stale time.Duration, before map[int64]int64) error {
 	model := porcupine.Model{
 		Init: func() any { return first },
 		Step: func(state, input, _ any) (bool, any) {
@@ -214,7 +234,8 @@ func linearizable(first Offer, ops []Op, stale time.Duration) error {
 			case Conflict:
 				return now.Revision != op.From, now
 			default:
-				return op.Revision > now.Revision && (op.From == 0 || op.From == now.Revision), op.Offer
+				after, listed := before[op.Revision]
+				return listed && after == now.Revision && (op.From == 0 || op.From == after), op.Offer
 			}
 		},
 	}
@@ -261,8 +282,8 @@ func shortest(model porcupine.Model, history []porcupine.Operation) string {
 	text := ""
 	for _, o := range history[max(0, high-5):high] {
 		op := o.Input.(Op)
-		text += fmt.Sprintf(" [client %d %s from %d revision %d %.8s, %v to %v]", op.Client, op.Kind, op.From, op.Revision,
-			op.Hash, op.Call.Round(time.Millisecond), op.Return.Round(time.Millisecond))
+		text += fmt.Sprintf(" [client %d %s from %d revision %d %.8s, %v to %v]", op.Client, op.Kind, op.From,
+			op.Revision, op.Hash, op.Call.Round(time.Millisecond), op.Return.Round(time.Millisecond))
 	}
 	return text
 }
@@ -271,8 +292,10 @@ func shortest(model porcupine.Model, history []porcupine.Operation) string {
 type Watch struct {
 	Name  string
 	wrong *Violations
-	mu    sync.Mutex
-	last  int64
+	token string // from which the next stream resumes; of the one goroutine that watches
+
+	mu   sync.Mutex
+	last int64
 }
 
 // NewWatch returns a watch that has seen nothing.

@@ -84,6 +84,10 @@ func TestHistories(t *testing.T) {
 			h.Asks(1, "x", 1, 10*ms)
 			h.Refused("x", 20*ms)
 		}, "no order"},
+		{"a refusal of a request that took effect", 0, list, func(h *History) {
+			h.Asks(1, "x", 7, 10*ms)
+			h.Refused("x", 20*ms)
+		}, "was refused and made revision 2"},
 		{"a change that is undone", 0, list, func(h *History) {
 			asked(h, 1, 2)
 			h.Add(op(Read, 0, 2, "b", 21, 22))
@@ -125,7 +129,7 @@ func TestEvents(t *testing.T) {
 		{"twice without an acknowledgement", false, nil, []string{"0-1", "0-1"}, "1 are stored twice"},
 		{"known at once", false, []Answer{{Stored: 1, Duplicate: 1}}, []string{"0-0", "0-1"}, "were known"},
 		{"an answer short of one", false, []Answer{{Stored: 1}}, []string{"0-0", "0-1"}, "was answered with"},
-		{"nobody's", false, nil, []string{"7-0"}, "nobody sent"},
+		{"of no client", false, nil, []string{"7-0"}, "no client sent"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var wrong Violations

@@ -17,7 +17,7 @@ type Net struct {
 // NewNet makes a network for nodes numbered from 0. It needs root.
 func NewNet(nodes int) (*Net, error) {
 	n := &Net{id: fmt.Sprintf("as%d", os.Getpid()%100_000), nodes: nodes}
-	n.remove() // what a killed process of this number left
+	n.remove() // the rest of a killed process of this number
 	steps := []string{"link add " + n.id + " type bridge", "addr add " + n.addr(1) + "/24 dev " + n.id,
 		"link set " + n.id + " up"}
 	for i := range nodes {
@@ -51,11 +51,11 @@ func (n *Net) Host(node int) string { return n.addr(10 + node) }
 // Namespace is the name of a node's network namespace.
 func (n *Net) Namespace(node int) string { return fmt.Sprintf("%sn%d", n.id, node) }
 
-// Cut drops what a node sends to another: all of it, or what goes to or comes from a TCP port.
+// Cut drops the packets that a node sends to another: all, or those to and from a TCP port.
 func (n *Net) Cut(from, to int, ports ...int) error { return n.rules("add", from, to, ports) }
 
-// Mend ends what Cut began with the same arguments.
-func (n *Net) Mend(from, to int, ports ...int) error { return n.rules("del", from, to, ports) }
+// Repair ends what Cut began with the same arguments.
+func (n *Net) Repair(from, to int, ports ...int) error { return n.rules("del", from, to, ports) }
 
 func (n *Net) rules(what string, from, to int, ports []int) error {
 	rule := "-n " + n.Namespace(from) + " rule " + what + " pref 100 to " + n.Host(to) + "/32"

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +17,7 @@ type Node struct {
 	Index int
 	Host  string // its address
 	Disk  *Disk
-	Log   string // file of what its processes write to standard error
+	Log   string // file of the output of its processes
 
 	net     *Net
 	command func(n *Node) *exec.Cmd
@@ -44,18 +43,6 @@ func (n *Node) SetClock(offset time.Duration) error {
 	return errors.Join(os.WriteFile(next, []byte(offset.String()), 0o600), os.Rename(next, n.ClockFile()))
 }
 
-// ClockOffset reads a file that SetClock wrote; 0 if there is none.
-func ClockOffset(file string) (time.Duration, error) {
-	text, err := os.ReadFile(filepath.Clean(file))
-	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	return time.ParseDuration(string(text))
-}
-
 // Start starts the node's process.
 func (n *Node) Start() error {
 	n.mu.Lock()
@@ -65,7 +52,8 @@ func (n *Node) Start() error {
 	if err != nil {
 		return err
 	}
-	c := exec.Command("ip", append([]string{"netns", "exec", n.net.Namespace(n.Index), path}, inner.Args[1:]...)...)
+	c := exec.Command("ip", "netns", "exec", n.net.Namespace(n.Index), path)
+	c.Args = append(c.Args, inner.Args[1:]...)
 	c.Env = inner.Env
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	log, err := os.OpenFile(n.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -144,14 +132,14 @@ func (n *Node) Ended() int {
 	return n.own
 }
 
-// Cost is what a process has used.
+// Cost has the resources that a process has used.
 type Cost struct {
 	CPU     time.Duration
 	Memory  int64 // resident, in bytes
 	Flushes int64 // of its disk
 }
 
-// Cost reads what the node's process has used so far.
+// Cost reads the cost of the node's process so far.
 func (n *Node) Cost() (c Cost, err error) {
 	n.mu.Lock()
 	pid := n.process.Pid

@@ -1,13 +1,17 @@
-// Package nodetest proves what a service of several nodes promises: it runs nodes as processes in network namespaces,
+// Package nodetest proves the promises of a service of several nodes: it runs nodes as processes in network namespaces,
 // loads them through clients, injects faults, and checks the history that the clients saw. Only tests import it.
 package nodetest
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
+	"time"
 )
 
-// Violations collects what a service did that it promises not to do.
+// Violations collects the broken promises of a service.
 type Violations struct {
 	mu  sync.Mutex
 	all []string
@@ -33,4 +37,16 @@ func (v *Violations) Take() ([]string, int) {
 	all, n := v.all, v.n
 	v.all, v.n = nil, 0
 	return all, n
+}
+
+// ClockOffset reads a file that SetClock wrote; 0 if there is none.
+func ClockOffset(file string) (time.Duration, error) {
+	text, err := os.ReadFile(filepath.Clean(file))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return time.ParseDuration(string(text))
 }

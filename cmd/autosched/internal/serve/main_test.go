@@ -19,6 +19,10 @@ func TestMain(m *testing.M) {
 		serveForKills(dir)
 		return
 	}
+	if dir := os.Getenv(nodeDir); dir != "" {
+		serveNode(dir)
+		return
+	}
 	if address := os.Getenv(studyClientOf); address != "" {
 		studyClient(address, os.Getenv(studyClientName))
 		return
