@@ -1,7 +1,6 @@
 package paper
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -86,7 +85,7 @@ under the default ("waiting").
 			number("%.2f", x.Drift), number("%.2f", x.Wide), number("%.2f", x.Recurrence),
 			number("%.2f", x.Waiting), fmt.Sprint(x.Knobs))
 	}
-	p.bySet(all)
+	p.byTrace()
 	p.plots["map.svg"] = mapPlot(all)
 	p.printf("\n![Gain of tuning once, over features of the history](paper/map.svg)\n")
 	p.table(1, "Spearman's correlation with", "once", "hourly", "hindsight")
@@ -101,56 +100,6 @@ under the default ("waiting").
 		p.row(f.name, correlation(v, gains[0]), correlation(v, gains[1]), correlation(v, gains[2]))
 	}
 	p.rules(all)
-}
-
-// bySet sums the map up by trace.
-func (p *page) bySet(all []place) {
-	p.printf("\nBy trace: geometric means, in brackets over fewer cells, the least of a " +
-		"window, and losses of more than 1 %%.\n")
-	p.table(1, "trace", "cells", "once", "least", "losses", "hourly", "least", "losses", "hindsight")
-	sets := []string{""}
-	for i := range all {
-		if !slices.Contains(sets, all[i].x.set) {
-			sets = append(sets, all[i].x.set)
-		}
-	}
-	for _, set := range append(sets[1:], "") {
-		var gains [3][]float64
-		n := 0
-		for i := range all {
-			if set != "" && all[i].x.set != set {
-				continue
-			}
-			n++
-			for k, g := range []float64{all[i].once, all[i].hourly, all[i].hindsight} {
-				if !math.IsNaN(g) {
-					gains[k] = append(gains[k], g)
-				}
-			}
-		}
-		row := []string{cmp.Or(set, "all"), fmt.Sprint(n)}
-		for k, g := range gains {
-			if len(g) == 0 {
-				row = append(row, make([]string, 3-k/2*2)...)
-				continue
-			}
-			mean := number("%.3f", math.Exp(stats.Mean(g)))
-			if len(g) < n {
-				mean += fmt.Sprintf(" (%d)", len(g))
-			}
-			row = append(row, mean)
-			if k < 2 {
-				losses := 0
-				for _, v := range g {
-					if v < -.01 {
-						losses++
-					}
-				}
-				row = append(row, number("%.3f", math.Exp(slices.Min(g))), fmt.Sprintf("%d of %d", losses, len(g)))
-			}
-		}
-		p.row(row...)
-	}
 }
 
 // correlation is Spearman's of the pairs whose second value is known.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/internal/stats"
 )
@@ -154,29 +155,72 @@ func writeReadme(folder, path string) error {
 	return os.WriteFile(path, text, 0o666)
 }
 
+// traceNames are the traces that are measured, then "all".
+func (r *results) traceNames() (out []string) {
+	for i := range windows {
+		x := &windows[i]
+		if _, ok := r.gained("daily", func(y *window) bool { return x == y }); ok && !slices.Contains(out, x.set) {
+			out = append(out, x.set)
+		}
+	}
+	return append(out, "all")
+}
+
+func ofTrace(name string) func(*window) bool {
+	return func(x *window) bool { return name == "all" || x.set == name }
+}
+
 // expect is the README's table, by trace.
 func (p *page) expect() {
-	p.table(1, "history", "changed once", "lost", "tuned every hour", "lost", "best in hindsight")
-	var sets []string
-	for i := range windows {
-		if _, ok := p.gained("daily", func(x *window) bool { return x == &windows[i] }); ok &&
-			!slices.Contains(sets, windows[i].set) {
-			sets = append(sets, windows[i].set)
-		}
-	}
-	for _, set := range append(sets, "all") {
-		row := []string{set}
-		for _, m := range []string{"daily", "autosched", "fixed-oracle"} {
-			g, ok := p.gained(m, func(x *window) bool { return set == "all" || x.set == set })
-			switch {
-			case !ok:
-				row = append(row, "", "")
-			case m == "fixed-oracle":
-				row = append(row, signed(g.change))
-			default:
+	p.table(1, "history", "changed once", "lost", "tuned every hour", "lost", "best in hindsight", "lost")
+	p.traceRows("daily", "autosched", "fixed-oracle")
+}
+
+// traceRows are of what methods gain and lose, by trace.
+func (p *page) traceRows(methods ...string) {
+	for _, name := range p.traceNames() {
+		row := []string{name}
+		for _, m := range methods {
+			if g, ok := p.gained(m, ofTrace(name)); ok {
 				row = append(row, g.text(), g.lost())
+			} else {
+				row = append(row, "", "")
 			}
 		}
-		p.row(row[:6]...)
+		p.row(row...)
 	}
+}
+
+// byTrace is what tuning is worth on each trace, as a table and a plot.
+func (p *page) byTrace() {
+	p.printf("\nBy trace: change of the average JCT, geometric means over windows and schedulers, in brackets 95 %%; lost: by " +
+		"more than 1 %%.\nColumns of a row with other numbers of cases are not to be compared.\n")
+	p.table(1, "trace", "once", "lost", "hourly", "lost", "hourly, the service", "lost", "hindsight", "lost")
+	methods := [][2]string{{"daily", "once"}, {"published", "hourly"}, {"autosched", "hourly, the service"},
+		{"fixed-oracle", "hindsight"}}
+	p.traceRows("daily", "published", "autosched", "fixed-oracle")
+	c := &chart.Chart{Title: "What tuning is worth", X: chart.Axis{Labels: true},
+		Y: chart.Axis{Name: "change of the average JCT, %", Include: []float64{0}}}
+	c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Color: chart.Soft},
+		Points: []chart.Point{{X: math.Inf(-1), Y: 0}, {X: math.Inf(1), Y: 0}}})
+	names := p.traceNames()
+	c.X.Min, c.X.Max = -.5, float64(len(names))-.5
+	for i, name := range names {
+		c.X.Ticks = append(c.X.Ticks, chart.Tick{Value: float64(i), Label: name})
+	}
+	for k, m := range methods {
+		dots := &chart.Dots{Mark: chart.Mark{Name: m[1], Color: chart.Series(k)}, Radius: 3.5}
+		for i, name := range names {
+			if g, ok := p.gained(m[0], ofTrace(name)); ok {
+				x := float64(i) + .15*(float64(k)-1.5)
+				dots.Points = append(dots.Points, chart.Point{X: x, Y: 100 * g.change})
+				c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Color: chart.Series(k)},
+					Points: []chart.Point{{X: x, Y: 100 * g.lo}, {X: x, Y: 100 * g.hi}}})
+			}
+		}
+		c.Layers = append(c.Layers, dots)
+	}
+	p.plots["worth.svg"] = &chart.Picture{Label: "What tuning is worth, by trace",
+		Rows: []chart.Row{{Height: 300, Charts: []*chart.Chart{c}}}}
+	p.printf("\n![What tuning is worth, by trace, with intervals of 95 %%](paper/worth.svg)\n")
 }
