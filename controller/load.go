@@ -291,14 +291,7 @@ func (s *Service) Tenants(ctx context.Context, id string, from, to time.Time, fu
 
 // tenants sums up the jobs of a time by tenant.
 func (p *past) tenants(ctx context.Context, from, to time.Time) ([]*Tenant, error) {
-	end := p.at
-	if !to.IsZero() {
-		end = min(end, to.Sub(p.zero))
-	}
-	begin := end - 7*24*time.Hour
-	if !from.IsZero() {
-		begin = from.Sub(p.zero)
-	}
+	begin, end := p.week(from, to)
 	all, total := map[string]*Tenant{}, 0.0
 	for _, vc := range p.m.snapshot.Load().Cluster.VCs {
 		all[vc.Tenant] = &Tenant{Name: vc.Tenant, Quota: vc.GPUs}

@@ -86,6 +86,8 @@ type Service struct {
 
 	operations operations
 	timelines  chan struct{} // has room for the one that is made
+	grades     chan struct{} // likewise, of forecasts
+	accounts   chan struct{} // likewise, of energy
 
 	roundDuration *prometheus.HistogramVec
 	decisionAge   *prometheus.HistogramVec
@@ -162,7 +164,8 @@ func NewService(o Options) (*Service, error) {
 	}
 	s := &Service{o: o, queue: queue.New(queue.Options{Turns: o.Workers}), closing: make(chan struct{}),
 		launched: make(chan struct{}), rebuilt: make(chan struct{}), hooks: Hooks{}.withDefaults(),
-		schedulers: map[string]*schedulerState{}, timelines: make(chan struct{}, 1),
+		schedulers: map[string]*schedulerState{}, timelines: make(chan struct{}, 1), grades: make(chan struct{}, 1),
+		accounts:      make(chan struct{}, 1),
 		roundDuration: newRoundDuration(), decisionAge: newDecisionAge(), looks: newLooks(), used: newUsed(),
 		damage: newDamage()}
 	s.ctx, s.stop = context.WithCancel(context.Background())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/storetest"
+	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
@@ -42,6 +43,7 @@ type harness struct {
 	now     func() time.Time                        // nil: time.Now
 	retain  time.Duration
 	keep    int // records of rounds
+	energy  func() *energy.Tariff
 	events  int
 
 	roundLimit time.Duration
@@ -76,7 +78,7 @@ func (h *harness) open() {
 		s = h.wrap(s)
 	}
 	if h.service, err = controller.NewService(controller.Options{Store: s, Decide: h.decide,
-		Workers: 1, Now: h.now, Retain: h.retain, KeepRounds: h.keep, RoundLimit: h.roundLimit}); err != nil {
+		Workers: 1, Now: h.now, Energy: h.energy, Retain: h.retain, KeepRounds: h.keep, RoundLimit: h.roundLimit}); err != nil {
 		h.t.Fatal(err)
 	}
 	run(h.service, h.hooks())

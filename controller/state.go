@@ -59,7 +59,9 @@ type schedulerState struct {
 	skew         time.Duration // by which the latest of these events were ahead of it
 	ahead        foreseen
 	tenants      []tenantSums // the latest first
-	status       Status       // of rounds
+	graded       graded
+	metered      metered
+	status       Status // of rounds
 }
 
 // watermark is the event time up to which all events are taken to be there. The caller must hold mu.

@@ -81,6 +81,7 @@ type JobAmount struct {
 	ID       string
 	Tenant   string
 	GPUHours float64
+	Measured float64 // the share of GPU-hours with measured GPUs
 	Amount
 }
 
@@ -460,6 +461,9 @@ func (a *account) jobs(r *Report) {
 	for i := range in.Jobs {
 		j, x := &in.Jobs[i], &r.ByJob[i]
 		x.ID, x.Tenant = j.ID, j.Tenant
+		if a.gpus != nil {
+			x.Measured = a.gpus[i].share
+		}
 		t, ok := tenants[j.Tenant]
 		if !ok {
 			t = len(r.Tenants)

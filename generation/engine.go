@@ -196,9 +196,9 @@ func (e *Engine) outlook(ctx context.Context, r *Request) (*durations.Outlook, e
 	}
 	past = past[max(0, len(past)-trainJobs):]
 	if !e.trained || !slices.EqualFunc(past, e.learnt, sameRecord) {
-		m, err := durations.Train(ctx, past, e.zero, "", durations.LearnOptions{Seed: 1})
-		if err != nil && !errors.Is(err, durations.ErrTooFew) {
-			return nil, fmt.Errorf("generation: %w", err)
+		m, err := trained(ctx, past, e.zero)
+		if err != nil {
+			return nil, err
 		}
 		e.model, e.learnt, e.trained = m, past, true
 	}
@@ -207,6 +207,15 @@ func (e *Engine) outlook(ctx context.Context, r *Request) (*durations.Outlook, e
 		return nil, fmt.Errorf("generation: %w", err)
 	}
 	return o, nil
+}
+
+// trained returns a model of the latest jobs of a history, nil if too few have ended.
+func trained(ctx context.Context, past []durations.Record, zero time.Time) (*durations.Model, error) {
+	m, err := durations.Train(ctx, past, zero, "", durations.LearnOptions{Seed: 1})
+	if err != nil && !errors.Is(err, durations.ErrTooFew) {
+		return nil, fmt.Errorf("generation: %w", err)
+	}
+	return m, nil
 }
 
 // sameRecord reports whether two records say the same of the same job.

@@ -1,8 +1,10 @@
 package workload
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // number gives the nodes on which a state's jobs run their numbers, below the
@@ -163,4 +165,77 @@ func (n *numbering) nodes(nodes []ReservedNode, c Cluster, named func(name strin
 		out = append(out, x)
 	}
 	return out
+}
+
+// NodesOn returns a cluster of the nodes that are on at some time from one instant to another, draining ones included,
+// and the events that say when each is.
+func (l *Ledger) NodesOn(from, to time.Duration) (Cluster, []NodeEvent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	instants := []time.Duration{from}
+	in := func(at time.Duration) {
+		if at > from && at < to {
+			instants = append(instants, at)
+		}
+	}
+	for _, all := range l.nodes {
+		for _, e := range all.all(nodeEvent.compare) {
+			in(e.time)
+		}
+	}
+	for _, at := range l.listings.all(cmp.Compare) {
+		in(at)
+	}
+	slices.Sort(instants)
+	instants = slices.Compact(instants)
+	var on [][]int // by instant and group
+	var whole Cluster
+	for k, at := range instants {
+		c := l.clusterAt(at)
+		now := make([]int, len(c.Groups))
+		for i := range c.Groups {
+			now[i] = c.Groups[i].Nodes
+		}
+		for name := range l.nodes { // clusterAt keeps the numbers of these
+			if e := l.nodeAt(name, at); e != nil && e.kind == NodeDown && l.numbered(name) {
+				now[max(0, l.groupOf(name, e))]--
+			}
+		}
+		if k == 0 {
+			whole = c
+			whole.Groups = slices.Clone(c.Groups)
+		}
+		for i := range now {
+			whole.Groups[i].Nodes = max(whole.Groups[i].Nodes, now[i])
+			whole.Groups[i].GPUsPerNode = max(whole.Groups[i].GPUsPerNode, c.Groups[i].GPUsPerNode)
+		}
+		on = append(on, now)
+	}
+	var events []NodeEvent
+	first := 0
+	for i := range whole.Groups {
+		up := whole.Groups[i].Nodes
+		for k, at := range instants {
+			for ; up > on[k][i]; up-- {
+				events = append(events, NodeEvent{At: at, Node: first + up - 1, Kind: NodeDown})
+			}
+			for ; up < on[k][i]; up++ {
+				events = append(events, NodeEvent{At: at, Node: first + up, Kind: NodeUp})
+			}
+		}
+		first += whole.Groups[i].Nodes
+	}
+	slices.SortStableFunc(events, func(a, b NodeEvent) int { return cmp.Compare(a.At, b.At) })
+	return whole, events
+}
+
+// GroupOf is the group of a node by its name at an instant, -1 where it is not known.
+func (l *Ledger) GroupOf(node string, at time.Duration) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var e *nodeEvent
+	if l.nodes[node] != nil {
+		e = l.nodeAt(node, at)
+	}
+	return l.groupOf(node, e)
 }

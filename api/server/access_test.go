@@ -258,6 +258,8 @@ method                                                    none viewer operator a
 /autosched.v1.JobService/GetJob                            -    *      *        *     *   -
 /autosched.v1.JobService/ExplainJob                        -    *      *        *     *   -
 /autosched.v1.JobService/ForecastLoad                      -    *      *        *     *   -
+/autosched.v1.JobService/GetEnergy                         -    *      *        *     *   -
+/autosched.v1.JobService/GetForecastQuality                -    *      *        *     *   -
 /autosched.v1.JobService/GetLoad                           -    *      *        *     *   -
 /autosched.v1.JobService/GetTimeline                       -    *      *        *     *   -
 /autosched.v1.JobService/ListTenants                       -    *      *        *     *   -

@@ -431,3 +431,26 @@ func TestExplainJob(t *testing.T) {
 		return err
 	})
 }
+
+// A scheduler of an hour has no forecast to grade, and a service without a power model accounts for no energy: both say
+// why.
+func TestNoQuality(t *testing.T) {
+	_, c := jobsFixture(t)
+	q, err := c.GetForecastQuality(t.Context(), &pb.GetForecastQualityRequest{Name: "schedulers/prod"})
+	if err != nil || q.GetNoGradeReason() == "" || len(q.GetHours()) > 0 {
+		t.Error(q, err)
+	}
+	e, err := c.GetEnergy(t.Context(), &pb.GetEnergyRequest{Name: "schedulers/prod"})
+	if err != nil || !strings.Contains(e.GetUnknownReason(), "--energy-file") || e.GetCluster() != nil {
+		t.Error(e, err)
+	}
+	refuses(t, codes.InvalidArgument, "job_count", func() error {
+		_, err := c.GetEnergy(t.Context(), &pb.GetEnergyRequest{Name: "schedulers/prod", JobCount: 1001})
+		return err
+	})
+	refuses(t, codes.FailedPrecondition, "", func() error {
+		_, err := c.GetForecastQuality(t.Context(), &pb.GetForecastQualityRequest{Name: "schedulers/prod",
+			StartTime: timestamppb.New(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))})
+		return err
+	})
+}

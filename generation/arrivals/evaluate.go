@@ -17,6 +17,8 @@ type Score struct {
 	Method    string `json:"method"`
 	Count     string `json:"count"` // jobs or batches
 	Forecasts int    `json:"forecasts"`
+	// Came is the sum of arrivals.
+	Came float64 `json:"-"`
 	// WAPE is the sum of absolute errors of the horizon's totals over the sum of
 	// arrivals.
 	WAPE     float64 `json:"wape"`
@@ -58,6 +60,8 @@ type Rolling struct {
 	Futures  int           // default DefaultFutures
 	Seed     uint64
 	Progress func(done, of int)
+	// Each gets every forecast: its instant, the history that was known, the futures, and the band of the jobs in them.
+	Each func(at time.Duration, known *History, futures []Future, jobs stats.Band)
 }
 
 // DefaultFutures makes sampling noise small beside the forecast's error.
@@ -106,12 +110,16 @@ func Evaluate(ctx context.Context, h *History, f *Forecaster, r Rolling) (jobs, 
 			return nil, nil, err
 		}
 		at := r.From + time.Duration(i)*r.Every
-		futures, err := f.Sample(ctx, h.Until(at), r.Futures, r.Seed+uint64(i))
+		known := h.Until(at)
+		futures, err := f.Sample(ctx, known, r.Futures, r.Seed+uint64(i))
 		if err != nil {
 			return nil, nil, err
 		}
-		ofJobs.add(at, horizon, futures)
+		band := ofJobs.add(at, horizon, futures)
 		ofBatches.add(at, horizon, futures)
+		if r.Each != nil {
+			r.Each(at, known, futures, band)
+		}
 		if r.Progress != nil {
 			r.Progress(i+1, steps)
 		}
@@ -125,15 +133,14 @@ type tally struct {
 	count string
 	real  series
 
-	n, bins                        int
-	came, median, mean             float64
-	absMedian, absMean, sq, absBin float64
-	inside, onBound                int
-	realBins                       moments
-	futureBins                     []moments // by future
-	days                           []string
-	rel                            map[string]*moments
-	totals, column                 []float64
+	sums           stats.Forecasts
+	bins           int
+	absBin         float64
+	realBins       moments
+	futureBins     []moments // by future
+	days           []string
+	rel            map[string]*moments
+	totals, column []float64
 }
 
 func newTally(h *History, count string, total []int32) *tally {
@@ -162,42 +169,26 @@ func (t *tally) of(f *Future) []int {
 	return f.Jobs
 }
 
-func (t *tally) add(at time.Duration, horizon int, futures []Future) {
+func (t *tally) add(at time.Duration, horizon int, futures []Future) stats.Band {
 	if t.futureBins == nil {
 		t.futureBins = make([]moments, len(futures))
 		t.totals, t.column = make([]float64, len(futures)), make([]float64, len(futures))
 	}
 	edge := int((at - t.h.start) / t.h.bin)
 	came := float64(t.real.next(edge, horizon))
-	var mean float64
 	for k := range futures {
 		t.totals[k] = 0
 		for _, v := range t.of(&futures[k]) {
 			t.totals[k] += float64(v)
 		}
-		mean += t.totals[k] / float64(len(futures))
 	}
-	slices.Sort(t.totals)
-	lo, median, hi := stats.Quantile(t.totals, 0.1), stats.Quantile(t.totals, 0.5), stats.Quantile(t.totals, 0.9)
-	t.n++
-	t.came += came
-	t.median += median
-	t.mean += mean
-	t.absMedian += math.Abs(median - came)
-	t.absMean += math.Abs(mean - came)
-	t.sq += (median - came) * (median - came)
-	switch {
-	case came == lo || came == hi:
-		t.onBound++
-	case lo < came && came < hi:
-		t.inside++
-	}
+	band := t.sums.Add(t.totals, came)
 	date := t.h.zero.Add(at).UTC().Format(time.DateOnly)
 	if t.rel[date] == nil {
 		t.rel[date] = &moments{}
 		t.days = append(t.days, date)
 	}
-	t.rel[date].add(math.Abs(median-came) / max(came, 1))
+	t.rel[date].add(math.Abs(band.Median-came) / max(came, 1))
 	t.bins += horizon
 	for b := range horizon {
 		v := float64(t.real.next(edge+b, 1))
@@ -209,20 +200,25 @@ func (t *tally) add(at time.Duration, horizon int, futures []Future) {
 		slices.Sort(t.column)
 		t.absBin += math.Abs(stats.Quantile(t.column, 0.5) - v)
 	}
+	return band
+}
+
+// ScoreOf is the part of a score that follows from sums of forecasts, at least one.
+func ScoreOf(f *stats.Forecasts) *Score {
+	n := float64(f.N)
+	s := &Score{Forecasts: f.N, Came: f.Came, MAE: f.AbsMedian / n, RMSE: math.Sqrt(f.Squares / n),
+		Coverage80: float64(f.Inside+f.OnBound) / n, Coverage80Mid: (float64(f.Inside) + float64(f.OnBound)/2) / n}
+	if f.Came > 0 {
+		s.WAPE, s.WAPEMean = f.AbsMedian/f.Came, f.AbsMean/f.Came
+		s.Bias, s.BiasMedian = f.Mean/f.Came, f.Median/f.Came
+	}
+	return s
 }
 
 func (t *tally) score(method string) *Score {
-	n := float64(t.n)
-	s := &Score{
-		Method: method, Count: t.count, Forecasts: t.n, MAE: t.absMedian / n, MAEPerBin: t.absBin / float64(t.bins),
-		RMSE:       math.Sqrt(t.sq / n),
-		Coverage80: float64(t.inside+t.onBound) / n, Coverage80Mid: (float64(t.inside) + float64(t.onBound)/2) / n,
-		RelByDay: make(map[string]float64, len(t.days)),
-	}
-	if t.came > 0 {
-		s.WAPE, s.WAPEMean = t.absMedian/t.came, t.absMean/t.came
-		s.Bias, s.BiasMedian = t.mean/t.came, t.median/t.came
-	}
+	s := ScoreOf(&t.sums)
+	s.Method, s.Count, s.MAEPerBin = method, t.count, t.absBin/float64(t.bins)
+	s.RelByDay = make(map[string]float64, len(t.days))
 	if f := t.realBins.fano(); f > 0 {
 		for k := range t.futureBins {
 			s.Burstiness += t.futureBins[k].fano() / f / float64(len(t.futureBins))

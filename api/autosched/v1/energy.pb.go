@@ -8,6 +8,7 @@ package autoschedv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -148,11 +149,601 @@ func (x *EnergyBand) GetHigh() float64 {
 	return 0
 }
 
+// EnergyAccount is the energy of a cluster over a time, its cost and its CO2, at the facility's meter. Jobs have the
+// power of the GPUs that they hold with their share of the node; idle is the rest of the nodes that are on. PREDICTED by
+// the power model from OBSERVED times; where GPUs were measured, their energy is OBSERVED.
+type EnergyAccount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The time that counts, and the latest event.
+	StartTime     *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	EndTime       *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	SchedulerTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=scheduler_time,json=schedulerTime,proto3" json:"scheduler_time,omitempty"`
+	// Why nothing is known of the energy; empty if something is.
+	UnknownReason string `protobuf:"bytes,4,opt,name=unknown_reason,json=unknownReason,proto3" json:"unknown_reason,omitempty"`
+	// Jobs and idle nodes add up to the cluster.
+	Cluster *EnergyAccount_Amount `protobuf:"bytes,5,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Jobs    *EnergyAccount_Amount `protobuf:"bytes,6,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	Idle    *EnergyAccount_Amount `protobuf:"bytes,7,opt,name=idle,proto3" json:"idle,omitempty"`
+	// GPU-hours that jobs held, and that there were.
+	GpuHours         float64 `protobuf:"fixed64,8,opt,name=gpu_hours,json=gpuHours,proto3" json:"gpu_hours,omitempty"`
+	CapacityGpuHours float64 `protobuf:"fixed64,9,opt,name=capacity_gpu_hours,json=capacityGpuHours,proto3" json:"capacity_gpu_hours,omitempty"`
+	// GPU-hours of jobs in which their GPUs were measured, and those of them in which the power follows from the activity
+	// of the GPU, as samples have no power. The rest is the model's.
+	MeasuredGpuHours float64 `protobuf:"fixed64,10,opt,name=measured_gpu_hours,json=measuredGpuHours,proto3" json:"measured_gpu_hours,omitempty"`
+	ActivityGpuHours float64 `protobuf:"fixed64,11,opt,name=activity_gpu_hours,json=activityGpuHours,proto3" json:"activity_gpu_hours,omitempty"`
+	// The model of GPU that is assumed where none is registered; empty if one is.
+	AssumedGpuModel string `protobuf:"bytes,12,opt,name=assumed_gpu_model,json=assumedGpuModel,proto3" json:"assumed_gpu_model,omitempty"`
+	// The files of prices and of intensities; empty where the constant holds.
+	Prices      string `protobuf:"bytes,13,opt,name=prices,proto3" json:"prices,omitempty"`
+	Intensities string `protobuf:"bytes,14,opt,name=intensities,proto3" json:"intensities,omitempty"`
+	// Tenants and jobs, those with most energy first; more_jobs are left out.
+	Tenants  []*EnergyAccount_Tenant `protobuf:"bytes,15,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	TopJobs  []*EnergyAccount_Job    `protobuf:"bytes,16,rep,name=top_jobs,json=topJobs,proto3" json:"top_jobs,omitempty"`
+	MoreJobs int32                   `protobuf:"varint,17,opt,name=more_jobs,json=moreJobs,proto3" json:"more_jobs,omitempty"`
+	// The hours in order.
+	Hours []*EnergyAccount_Hour `protobuf:"bytes,18,rep,name=hours,proto3" json:"hours,omitempty"`
+	// Faults of the input.
+	Notes []string `protobuf:"bytes,19,rep,name=notes,proto3" json:"notes,omitempty"`
+	// The constants that it depends on, with their version.
+	Constants        []*EnergyAccount_Constant `protobuf:"bytes,20,rep,name=constants,proto3" json:"constants,omitempty"`
+	ConstantsVersion int32                     `protobuf:"varint,21,opt,name=constants_version,json=constantsVersion,proto3" json:"constants_version,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *EnergyAccount) Reset() {
+	*x = EnergyAccount{}
+	mi := &file_autosched_v1_energy_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnergyAccount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnergyAccount) ProtoMessage() {}
+
+func (x *EnergyAccount) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_energy_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnergyAccount.ProtoReflect.Descriptor instead.
+func (*EnergyAccount) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_energy_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *EnergyAccount) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *EnergyAccount) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+func (x *EnergyAccount) GetSchedulerTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SchedulerTime
+	}
+	return nil
+}
+
+func (x *EnergyAccount) GetUnknownReason() string {
+	if x != nil {
+		return x.UnknownReason
+	}
+	return ""
+}
+
+func (x *EnergyAccount) GetCluster() *EnergyAccount_Amount {
+	if x != nil {
+		return x.Cluster
+	}
+	return nil
+}
+
+func (x *EnergyAccount) GetJobs() *EnergyAccount_Amount {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+func (x *EnergyAccount) GetIdle() *EnergyAccount_Amount {
+	if x != nil {
+		return x.Idle
+	}
+	return nil
+}
+
+func (x *EnergyAccount) GetGpuHours() float64 {
+	if x != nil {
+		return x.GpuHours
+	}
+	return 0
+}
+
+func (x *EnergyAccount) GetCapacityGpuHours() float64 {
+	if x != nil {
+		return x.CapacityGpuHours
+	}
+	return 0
+}
+
+func (x *EnergyAccount) GetMeasuredGpuHours() float64 {
+	if x != nil {
+		return x.MeasuredGpuHours
+	}
+	return 0
+}
+
+func (x *EnergyAccount) GetActivityGpuHours() float64 {
+	if x != nil {
+		return x.ActivityGpuHours
+	}
+	return 0
+}
+
+func (x *EnergyAccount) GetAssumedGpuModel() string {
+	if x != nil {
+		return x.AssumedGpuModel
+	}
+	return ""
+}
+
+func (x *EnergyAccount) GetPrices() string {
+	if x != nil {
+		return x.Prices
+	}
+	return ""
+}
+
+func (x *EnergyAccount) GetIntensities() string {
+	if x != nil {
+		return x.Intensities
+	}
+	return ""
+}
+
+func (x *EnergyAccount) GetTenants() []*EnergyAccount_Tenant {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+func (x *EnergyAccount) GetTopJobs() []*EnergyAccount_Job {
+	if x != nil {
+		return x.TopJobs
+	}
+	return nil
+}
+
+func (x *EnergyAccount) GetMoreJobs() int32 {
+	if x != nil {
+		return x.MoreJobs
+	}
+	return 0
+}
+
+func (x *EnergyAccount) GetHours() []*EnergyAccount_Hour {
+	if x != nil {
+		return x.Hours
+	}
+	return nil
+}
+
+func (x *EnergyAccount) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+func (x *EnergyAccount) GetConstants() []*EnergyAccount_Constant {
+	if x != nil {
+		return x.Constants
+	}
+	return nil
+}
+
+func (x *EnergyAccount) GetConstantsVersion() int32 {
+	if x != nil {
+		return x.ConstantsVersion
+	}
+	return 0
+}
+
+// Amount is energy in kWh, its cost in $ and its CO2 in kg.
+type EnergyAccount_Amount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The three, with the band of the power model's constants.
+	EnergyKwh     *EnergyBand `protobuf:"bytes,1,opt,name=energy_kwh,json=energyKwh,proto3" json:"energy_kwh,omitempty"`
+	CostUsd       *EnergyBand `protobuf:"bytes,2,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
+	Co2Kg         *EnergyBand `protobuf:"bytes,3,opt,name=co2_kg,json=co2Kg,proto3" json:"co2_kg,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EnergyAccount_Amount) Reset() {
+	*x = EnergyAccount_Amount{}
+	mi := &file_autosched_v1_energy_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnergyAccount_Amount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnergyAccount_Amount) ProtoMessage() {}
+
+func (x *EnergyAccount_Amount) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_energy_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnergyAccount_Amount.ProtoReflect.Descriptor instead.
+func (*EnergyAccount_Amount) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_energy_proto_rawDescGZIP(), []int{2, 0}
+}
+
+func (x *EnergyAccount_Amount) GetEnergyKwh() *EnergyBand {
+	if x != nil {
+		return x.EnergyKwh
+	}
+	return nil
+}
+
+func (x *EnergyAccount_Amount) GetCostUsd() *EnergyBand {
+	if x != nil {
+		return x.CostUsd
+	}
+	return nil
+}
+
+func (x *EnergyAccount_Amount) GetCo2Kg() *EnergyBand {
+	if x != nil {
+		return x.Co2Kg
+	}
+	return nil
+}
+
+// Tenant is what the jobs of a tenant used.
+type EnergyAccount_Tenant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tenant; empty for jobs without one.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The jobs that held GPUs, the GPU-hours, and what they used. GPU-hours that two jobs share count half for each.
+	JobCount      int32                 `protobuf:"varint,2,opt,name=job_count,json=jobCount,proto3" json:"job_count,omitempty"`
+	GpuHours      float64               `protobuf:"fixed64,3,opt,name=gpu_hours,json=gpuHours,proto3" json:"gpu_hours,omitempty"`
+	Amount        *EnergyAccount_Amount `protobuf:"bytes,4,opt,name=amount,proto3" json:"amount,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EnergyAccount_Tenant) Reset() {
+	*x = EnergyAccount_Tenant{}
+	mi := &file_autosched_v1_energy_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnergyAccount_Tenant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnergyAccount_Tenant) ProtoMessage() {}
+
+func (x *EnergyAccount_Tenant) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_energy_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnergyAccount_Tenant.ProtoReflect.Descriptor instead.
+func (*EnergyAccount_Tenant) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_energy_proto_rawDescGZIP(), []int{2, 1}
+}
+
+func (x *EnergyAccount_Tenant) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *EnergyAccount_Tenant) GetJobCount() int32 {
+	if x != nil {
+		return x.JobCount
+	}
+	return 0
+}
+
+func (x *EnergyAccount_Tenant) GetGpuHours() float64 {
+	if x != nil {
+		return x.GpuHours
+	}
+	return 0
+}
+
+func (x *EnergyAccount_Tenant) GetAmount() *EnergyAccount_Amount {
+	if x != nil {
+		return x.Amount
+	}
+	return nil
+}
+
+// Job is what a job used.
+type EnergyAccount_Job struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// schedulers/{scheduler}/jobs/{job}
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// As its events name them.
+	JobId  string `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Tenant string `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The GPU-hours that it held, and the share of them in which its GPUs were measured.
+	GpuHours      float64               `protobuf:"fixed64,4,opt,name=gpu_hours,json=gpuHours,proto3" json:"gpu_hours,omitempty"`
+	MeasuredShare float64               `protobuf:"fixed64,5,opt,name=measured_share,json=measuredShare,proto3" json:"measured_share,omitempty"`
+	Amount        *EnergyAccount_Amount `protobuf:"bytes,6,opt,name=amount,proto3" json:"amount,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EnergyAccount_Job) Reset() {
+	*x = EnergyAccount_Job{}
+	mi := &file_autosched_v1_energy_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnergyAccount_Job) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnergyAccount_Job) ProtoMessage() {}
+
+func (x *EnergyAccount_Job) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_energy_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnergyAccount_Job.ProtoReflect.Descriptor instead.
+func (*EnergyAccount_Job) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_energy_proto_rawDescGZIP(), []int{2, 2}
+}
+
+func (x *EnergyAccount_Job) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *EnergyAccount_Job) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *EnergyAccount_Job) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *EnergyAccount_Job) GetGpuHours() float64 {
+	if x != nil {
+		return x.GpuHours
+	}
+	return 0
+}
+
+func (x *EnergyAccount_Job) GetMeasuredShare() float64 {
+	if x != nil {
+		return x.MeasuredShare
+	}
+	return 0
+}
+
+func (x *EnergyAccount_Job) GetAmount() *EnergyAccount_Amount {
+	if x != nil {
+		return x.Amount
+	}
+	return nil
+}
+
+// Hour is the cluster in an hour, or less at the end.
+type EnergyAccount_Hour struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it began.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// Means: the power at the facility's meter, and the GPUs that jobs held.
+	PowerKw  *EnergyBand `protobuf:"bytes,2,opt,name=power_kw,json=powerKw,proto3" json:"power_kw,omitempty"`
+	BusyGpus float64     `protobuf:"fixed64,3,opt,name=busy_gpus,json=busyGpus,proto3" json:"busy_gpus,omitempty"`
+	// The means of price and intensity.
+	PriceUsdPerMwh   float64 `protobuf:"fixed64,4,opt,name=price_usd_per_mwh,json=priceUsdPerMwh,proto3" json:"price_usd_per_mwh,omitempty"`
+	IntensityGPerKwh float64 `protobuf:"fixed64,5,opt,name=intensity_g_per_kwh,json=intensityGPerKwh,proto3" json:"intensity_g_per_kwh,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *EnergyAccount_Hour) Reset() {
+	*x = EnergyAccount_Hour{}
+	mi := &file_autosched_v1_energy_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnergyAccount_Hour) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnergyAccount_Hour) ProtoMessage() {}
+
+func (x *EnergyAccount_Hour) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_energy_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnergyAccount_Hour.ProtoReflect.Descriptor instead.
+func (*EnergyAccount_Hour) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_energy_proto_rawDescGZIP(), []int{2, 3}
+}
+
+func (x *EnergyAccount_Hour) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *EnergyAccount_Hour) GetPowerKw() *EnergyBand {
+	if x != nil {
+		return x.PowerKw
+	}
+	return nil
+}
+
+func (x *EnergyAccount_Hour) GetBusyGpus() float64 {
+	if x != nil {
+		return x.BusyGpus
+	}
+	return 0
+}
+
+func (x *EnergyAccount_Hour) GetPriceUsdPerMwh() float64 {
+	if x != nil {
+		return x.PriceUsdPerMwh
+	}
+	return 0
+}
+
+func (x *EnergyAccount_Hour) GetIntensityGPerKwh() float64 {
+	if x != nil {
+		return x.IntensityGPerKwh
+	}
+	return 0
+}
+
+// Constant is a constant of the power model.
+type EnergyAccount_Constant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name, and its values with their unit and source.
+	Constant      string      `protobuf:"bytes,1,opt,name=constant,proto3" json:"constant,omitempty"`
+	Value         *EnergyBand `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	Unit          string      `protobuf:"bytes,3,opt,name=unit,proto3" json:"unit,omitempty"`
+	Source        string      `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EnergyAccount_Constant) Reset() {
+	*x = EnergyAccount_Constant{}
+	mi := &file_autosched_v1_energy_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnergyAccount_Constant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnergyAccount_Constant) ProtoMessage() {}
+
+func (x *EnergyAccount_Constant) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_energy_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnergyAccount_Constant.ProtoReflect.Descriptor instead.
+func (*EnergyAccount_Constant) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_energy_proto_rawDescGZIP(), []int{2, 4}
+}
+
+func (x *EnergyAccount_Constant) GetConstant() string {
+	if x != nil {
+		return x.Constant
+	}
+	return ""
+}
+
+func (x *EnergyAccount_Constant) GetValue() *EnergyBand {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *EnergyAccount_Constant) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *EnergyAccount_Constant) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
 var File_autosched_v1_energy_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_energy_proto_rawDesc = "" +
 	"\n" +
-	"\x19autosched/v1/energy.proto\x12\fautosched.v1\"\xaa\x01\n" +
+	"\x19autosched/v1/energy.proto\x12\fautosched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaa\x01\n" +
 	"\tEnergyUse\x127\n" +
 	"\n" +
 	"energy_kwh\x18\x01 \x01(\v2\x18.autosched.v1.EnergyBandR\tenergyKwh\x123\n" +
@@ -162,7 +753,60 @@ const file_autosched_v1_energy_proto_rawDesc = "" +
 	"EnergyBand\x12\x10\n" +
 	"\x03low\x18\x01 \x01(\x01R\x03low\x12\x16\n" +
 	"\x06middle\x18\x02 \x01(\x01R\x06middle\x12\x12\n" +
-	"\x04high\x18\x03 \x01(\x01R\x04highB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"\x04high\x18\x03 \x01(\x01R\x04high\"\xff\x0e\n" +
+	"\rEnergyAccount\x129\n" +
+	"\n" +
+	"start_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
+	"\bend_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12A\n" +
+	"\x0escheduler_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12%\n" +
+	"\x0eunknown_reason\x18\x04 \x01(\tR\runknownReason\x12<\n" +
+	"\acluster\x18\x05 \x01(\v2\".autosched.v1.EnergyAccount.AmountR\acluster\x126\n" +
+	"\x04jobs\x18\x06 \x01(\v2\".autosched.v1.EnergyAccount.AmountR\x04jobs\x126\n" +
+	"\x04idle\x18\a \x01(\v2\".autosched.v1.EnergyAccount.AmountR\x04idle\x12\x1b\n" +
+	"\tgpu_hours\x18\b \x01(\x01R\bgpuHours\x12,\n" +
+	"\x12capacity_gpu_hours\x18\t \x01(\x01R\x10capacityGpuHours\x12,\n" +
+	"\x12measured_gpu_hours\x18\n" +
+	" \x01(\x01R\x10measuredGpuHours\x12,\n" +
+	"\x12activity_gpu_hours\x18\v \x01(\x01R\x10activityGpuHours\x12*\n" +
+	"\x11assumed_gpu_model\x18\f \x01(\tR\x0fassumedGpuModel\x12\x16\n" +
+	"\x06prices\x18\r \x01(\tR\x06prices\x12 \n" +
+	"\vintensities\x18\x0e \x01(\tR\vintensities\x12<\n" +
+	"\atenants\x18\x0f \x03(\v2\".autosched.v1.EnergyAccount.TenantR\atenants\x12:\n" +
+	"\btop_jobs\x18\x10 \x03(\v2\x1f.autosched.v1.EnergyAccount.JobR\atopJobs\x12\x1b\n" +
+	"\tmore_jobs\x18\x11 \x01(\x05R\bmoreJobs\x126\n" +
+	"\x05hours\x18\x12 \x03(\v2 .autosched.v1.EnergyAccount.HourR\x05hours\x12\x14\n" +
+	"\x05notes\x18\x13 \x03(\tR\x05notes\x12B\n" +
+	"\tconstants\x18\x14 \x03(\v2$.autosched.v1.EnergyAccount.ConstantR\tconstants\x12+\n" +
+	"\x11constants_version\x18\x15 \x01(\x05R\x10constantsVersion\x1a\xa7\x01\n" +
+	"\x06Amount\x127\n" +
+	"\n" +
+	"energy_kwh\x18\x01 \x01(\v2\x18.autosched.v1.EnergyBandR\tenergyKwh\x123\n" +
+	"\bcost_usd\x18\x02 \x01(\v2\x18.autosched.v1.EnergyBandR\acostUsd\x12/\n" +
+	"\x06co2_kg\x18\x03 \x01(\v2\x18.autosched.v1.EnergyBandR\x05co2Kg\x1a\x96\x01\n" +
+	"\x06Tenant\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1b\n" +
+	"\tjob_count\x18\x02 \x01(\x05R\bjobCount\x12\x1b\n" +
+	"\tgpu_hours\x18\x03 \x01(\x01R\bgpuHours\x12:\n" +
+	"\x06amount\x18\x04 \x01(\v2\".autosched.v1.EnergyAccount.AmountR\x06amount\x1a\xc8\x01\n" +
+	"\x03Job\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x15\n" +
+	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x16\n" +
+	"\x06tenant\x18\x03 \x01(\tR\x06tenant\x12\x1b\n" +
+	"\tgpu_hours\x18\x04 \x01(\x01R\bgpuHours\x12%\n" +
+	"\x0emeasured_share\x18\x05 \x01(\x01R\rmeasuredShare\x12:\n" +
+	"\x06amount\x18\x06 \x01(\v2\".autosched.v1.EnergyAccount.AmountR\x06amount\x1a\xed\x01\n" +
+	"\x04Hour\x129\n" +
+	"\n" +
+	"start_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x123\n" +
+	"\bpower_kw\x18\x02 \x01(\v2\x18.autosched.v1.EnergyBandR\apowerKw\x12\x1b\n" +
+	"\tbusy_gpus\x18\x03 \x01(\x01R\bbusyGpus\x12)\n" +
+	"\x11price_usd_per_mwh\x18\x04 \x01(\x01R\x0epriceUsdPerMwh\x12-\n" +
+	"\x13intensity_g_per_kwh\x18\x05 \x01(\x01R\x10intensityGPerKwh\x1a\x82\x01\n" +
+	"\bConstant\x12\x1a\n" +
+	"\bconstant\x18\x01 \x01(\tR\bconstant\x12.\n" +
+	"\x05value\x18\x02 \x01(\v2\x18.autosched.v1.EnergyBandR\x05value\x12\x12\n" +
+	"\x04unit\x18\x03 \x01(\tR\x04unit\x12\x16\n" +
+	"\x06source\x18\x04 \x01(\tR\x06sourceB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_energy_proto_rawDescOnce sync.Once
@@ -176,20 +820,45 @@ func file_autosched_v1_energy_proto_rawDescGZIP() []byte {
 	return file_autosched_v1_energy_proto_rawDescData
 }
 
-var file_autosched_v1_energy_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_autosched_v1_energy_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_autosched_v1_energy_proto_goTypes = []any{
-	(*EnergyUse)(nil),  // 0: autosched.v1.EnergyUse
-	(*EnergyBand)(nil), // 1: autosched.v1.EnergyBand
+	(*EnergyUse)(nil),              // 0: autosched.v1.EnergyUse
+	(*EnergyBand)(nil),             // 1: autosched.v1.EnergyBand
+	(*EnergyAccount)(nil),          // 2: autosched.v1.EnergyAccount
+	(*EnergyAccount_Amount)(nil),   // 3: autosched.v1.EnergyAccount.Amount
+	(*EnergyAccount_Tenant)(nil),   // 4: autosched.v1.EnergyAccount.Tenant
+	(*EnergyAccount_Job)(nil),      // 5: autosched.v1.EnergyAccount.Job
+	(*EnergyAccount_Hour)(nil),     // 6: autosched.v1.EnergyAccount.Hour
+	(*EnergyAccount_Constant)(nil), // 7: autosched.v1.EnergyAccount.Constant
+	(*timestamppb.Timestamp)(nil),  // 8: google.protobuf.Timestamp
 }
 var file_autosched_v1_energy_proto_depIdxs = []int32{
-	1, // 0: autosched.v1.EnergyUse.energy_kwh:type_name -> autosched.v1.EnergyBand
-	1, // 1: autosched.v1.EnergyUse.cost_usd:type_name -> autosched.v1.EnergyBand
-	1, // 2: autosched.v1.EnergyUse.co2_kg:type_name -> autosched.v1.EnergyBand
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	1,  // 0: autosched.v1.EnergyUse.energy_kwh:type_name -> autosched.v1.EnergyBand
+	1,  // 1: autosched.v1.EnergyUse.cost_usd:type_name -> autosched.v1.EnergyBand
+	1,  // 2: autosched.v1.EnergyUse.co2_kg:type_name -> autosched.v1.EnergyBand
+	8,  // 3: autosched.v1.EnergyAccount.start_time:type_name -> google.protobuf.Timestamp
+	8,  // 4: autosched.v1.EnergyAccount.end_time:type_name -> google.protobuf.Timestamp
+	8,  // 5: autosched.v1.EnergyAccount.scheduler_time:type_name -> google.protobuf.Timestamp
+	3,  // 6: autosched.v1.EnergyAccount.cluster:type_name -> autosched.v1.EnergyAccount.Amount
+	3,  // 7: autosched.v1.EnergyAccount.jobs:type_name -> autosched.v1.EnergyAccount.Amount
+	3,  // 8: autosched.v1.EnergyAccount.idle:type_name -> autosched.v1.EnergyAccount.Amount
+	4,  // 9: autosched.v1.EnergyAccount.tenants:type_name -> autosched.v1.EnergyAccount.Tenant
+	5,  // 10: autosched.v1.EnergyAccount.top_jobs:type_name -> autosched.v1.EnergyAccount.Job
+	6,  // 11: autosched.v1.EnergyAccount.hours:type_name -> autosched.v1.EnergyAccount.Hour
+	7,  // 12: autosched.v1.EnergyAccount.constants:type_name -> autosched.v1.EnergyAccount.Constant
+	1,  // 13: autosched.v1.EnergyAccount.Amount.energy_kwh:type_name -> autosched.v1.EnergyBand
+	1,  // 14: autosched.v1.EnergyAccount.Amount.cost_usd:type_name -> autosched.v1.EnergyBand
+	1,  // 15: autosched.v1.EnergyAccount.Amount.co2_kg:type_name -> autosched.v1.EnergyBand
+	3,  // 16: autosched.v1.EnergyAccount.Tenant.amount:type_name -> autosched.v1.EnergyAccount.Amount
+	3,  // 17: autosched.v1.EnergyAccount.Job.amount:type_name -> autosched.v1.EnergyAccount.Amount
+	8,  // 18: autosched.v1.EnergyAccount.Hour.start_time:type_name -> google.protobuf.Timestamp
+	1,  // 19: autosched.v1.EnergyAccount.Hour.power_kw:type_name -> autosched.v1.EnergyBand
+	1,  // 20: autosched.v1.EnergyAccount.Constant.value:type_name -> autosched.v1.EnergyBand
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_energy_proto_init() }
@@ -203,7 +872,7 @@ func file_autosched_v1_energy_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_energy_proto_rawDesc), len(file_autosched_v1_energy_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1364,6 +1364,140 @@ func (x *ForecastLoadResponse) GetNoFuturesReason() string {
 	return ""
 }
 
+type GetForecastQualityRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The hours that are graded, at most 14 days; unset: the week before the latest event, and that event.
+	StartTime     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	EndTime       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetForecastQualityRequest) Reset() {
+	*x = GetForecastQualityRequest{}
+	mi := &file_autosched_v1_job_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetForecastQualityRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetForecastQualityRequest) ProtoMessage() {}
+
+func (x *GetForecastQualityRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetForecastQualityRequest.ProtoReflect.Descriptor instead.
+func (*GetForecastQualityRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *GetForecastQualityRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GetForecastQualityRequest) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *GetForecastQualityRequest) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+type GetEnergyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The time that counts, at most 31 days; unset: the week before the latest event, and that event. It ends on a full
+	// hour.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	EndTime   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// The most jobs to return; 50 if 0, and at most 1000.
+	JobCount      int32 `protobuf:"varint,4,opt,name=job_count,json=jobCount,proto3" json:"job_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetEnergyRequest) Reset() {
+	*x = GetEnergyRequest{}
+	mi := &file_autosched_v1_job_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetEnergyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetEnergyRequest) ProtoMessage() {}
+
+func (x *GetEnergyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetEnergyRequest.ProtoReflect.Descriptor instead.
+func (*GetEnergyRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *GetEnergyRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GetEnergyRequest) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *GetEnergyRequest) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+func (x *GetEnergyRequest) GetJobCount() int32 {
+	if x != nil {
+		return x.JobCount
+	}
+	return 0
+}
+
 // Tenant is what a tenant got in a time. OBSERVED.
 type Tenant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1399,7 +1533,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_autosched_v1_job_proto_msgTypes[12]
+	mi := &file_autosched_v1_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1545,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[12]
+	mi := &file_autosched_v1_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1558,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Tenant) GetTenant() string {
@@ -1560,7 +1694,7 @@ type ListTenantsRequest struct {
 
 func (x *ListTenantsRequest) Reset() {
 	*x = ListTenantsRequest{}
-	mi := &file_autosched_v1_job_proto_msgTypes[13]
+	mi := &file_autosched_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1706,7 @@ func (x *ListTenantsRequest) String() string {
 func (*ListTenantsRequest) ProtoMessage() {}
 
 func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[13]
+	mi := &file_autosched_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1719,7 @@ func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsRequest.ProtoReflect.Descriptor instead.
 func (*ListTenantsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListTenantsRequest) GetParent() string {
@@ -1649,7 +1783,7 @@ type ListTenantsResponse struct {
 
 func (x *ListTenantsResponse) Reset() {
 	*x = ListTenantsResponse{}
-	mi := &file_autosched_v1_job_proto_msgTypes[14]
+	mi := &file_autosched_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1661,7 +1795,7 @@ func (x *ListTenantsResponse) String() string {
 func (*ListTenantsResponse) ProtoMessage() {}
 
 func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[14]
+	mi := &file_autosched_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1674,7 +1808,7 @@ func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsResponse.ProtoReflect.Descriptor instead.
 func (*ListTenantsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListTenantsResponse) GetTenants() []*Tenant {
@@ -1709,7 +1843,7 @@ type Job_Spell struct {
 
 func (x *Job_Spell) Reset() {
 	*x = Job_Spell{}
-	mi := &file_autosched_v1_job_proto_msgTypes[15]
+	mi := &file_autosched_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1721,7 +1855,7 @@ func (x *Job_Spell) String() string {
 func (*Job_Spell) ProtoMessage() {}
 
 func (x *Job_Spell) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[15]
+	mi := &file_autosched_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1786,7 +1920,7 @@ type ExplainJobResponse_Wait struct {
 
 func (x *ExplainJobResponse_Wait) Reset() {
 	*x = ExplainJobResponse_Wait{}
-	mi := &file_autosched_v1_job_proto_msgTypes[16]
+	mi := &file_autosched_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1932,7 @@ func (x *ExplainJobResponse_Wait) String() string {
 func (*ExplainJobResponse_Wait) ProtoMessage() {}
 
 func (x *ExplainJobResponse_Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[16]
+	mi := &file_autosched_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +1984,7 @@ type ExplainJobResponse_Instants struct {
 
 func (x *ExplainJobResponse_Instants) Reset() {
 	*x = ExplainJobResponse_Instants{}
-	mi := &file_autosched_v1_job_proto_msgTypes[17]
+	mi := &file_autosched_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1862,7 +1996,7 @@ func (x *ExplainJobResponse_Instants) String() string {
 func (*ExplainJobResponse_Instants) ProtoMessage() {}
 
 func (x *ExplainJobResponse_Instants) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[17]
+	mi := &file_autosched_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1926,7 +2060,7 @@ type ExplainJobResponse_Usage struct {
 
 func (x *ExplainJobResponse_Usage) Reset() {
 	*x = ExplainJobResponse_Usage{}
-	mi := &file_autosched_v1_job_proto_msgTypes[18]
+	mi := &file_autosched_v1_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +2072,7 @@ func (x *ExplainJobResponse_Usage) String() string {
 func (*ExplainJobResponse_Usage) ProtoMessage() {}
 
 func (x *ExplainJobResponse_Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[18]
+	mi := &file_autosched_v1_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2160,7 @@ type Timeline_Row struct {
 
 func (x *Timeline_Row) Reset() {
 	*x = Timeline_Row{}
-	mi := &file_autosched_v1_job_proto_msgTypes[19]
+	mi := &file_autosched_v1_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2172,7 @@ func (x *Timeline_Row) String() string {
 func (*Timeline_Row) ProtoMessage() {}
 
 func (x *Timeline_Row) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[19]
+	mi := &file_autosched_v1_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +2260,7 @@ type Timeline_Mark struct {
 
 func (x *Timeline_Mark) Reset() {
 	*x = Timeline_Mark{}
-	mi := &file_autosched_v1_job_proto_msgTypes[20]
+	mi := &file_autosched_v1_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2138,7 +2272,7 @@ func (x *Timeline_Mark) String() string {
 func (*Timeline_Mark) ProtoMessage() {}
 
 func (x *Timeline_Mark) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[20]
+	mi := &file_autosched_v1_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2195,7 +2329,7 @@ type ForecastLoadResponse_Band struct {
 
 func (x *ForecastLoadResponse_Band) Reset() {
 	*x = ForecastLoadResponse_Band{}
-	mi := &file_autosched_v1_job_proto_msgTypes[21]
+	mi := &file_autosched_v1_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2207,7 +2341,7 @@ func (x *ForecastLoadResponse_Band) String() string {
 func (*ForecastLoadResponse_Band) ProtoMessage() {}
 
 func (x *ForecastLoadResponse_Band) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[21]
+	mi := &file_autosched_v1_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2260,7 +2394,7 @@ type ForecastLoadResponse_Point struct {
 
 func (x *ForecastLoadResponse_Point) Reset() {
 	*x = ForecastLoadResponse_Point{}
-	mi := &file_autosched_v1_job_proto_msgTypes[22]
+	mi := &file_autosched_v1_job_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2406,7 @@ func (x *ForecastLoadResponse_Point) String() string {
 func (*ForecastLoadResponse_Point) ProtoMessage() {}
 
 func (x *ForecastLoadResponse_Point) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[22]
+	mi := &file_autosched_v1_job_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2320,7 +2454,7 @@ var File_autosched_v1_job_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x16autosched/v1/job.proto\x12\fautosched.v1\x1a\x18autosched/v1/event.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\n" +
+	"\x16autosched/v1/job.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x18autosched/v1/event.proto\x1a\x1bautosched/v1/forecast.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\n" +
 	"\n" +
 	"\x03Job\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x127\n" +
@@ -2507,7 +2641,18 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	"\x0escheduler_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12D\n" +
 	"\tbusy_gpus\x18\x02 \x01(\v2'.autosched.v1.ForecastLoadResponse.BandR\bbusyGpus\x12J\n" +
 	"\fwaiting_gpus\x18\x03 \x01(\v2'.autosched.v1.ForecastLoadResponse.BandR\vwaitingGpus\x12J\n" +
-	"\fwaiting_jobs\x18\x04 \x01(\v2'.autosched.v1.ForecastLoadResponse.BandR\vwaitingJobs\"\xf6\x05\n" +
+	"\fwaiting_jobs\x18\x04 \x01(\v2'.autosched.v1.ForecastLoadResponse.BandR\vwaitingJobs\"\xb0\x01\n" +
+	"\x19GetForecastQualityRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12>\n" +
+	"\n" +
+	"start_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\tstartTime\x12:\n" +
+	"\bend_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\aendTime\"\xc9\x01\n" +
+	"\x10GetEnergyRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12>\n" +
+	"\n" +
+	"start_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\tstartTime\x12:\n" +
+	"\bend_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\aendTime\x12 \n" +
+	"\tjob_count\x18\x04 \x01(\x05B\x03\xe0A\x01R\bjobCount\"\xf6\x05\n" +
 	"\x06Tenant\x12\x1b\n" +
 	"\x06tenant\x18\x01 \x01(\tB\x03\xe0A\x03R\x06tenant\x12\"\n" +
 	"\n" +
@@ -2540,7 +2685,7 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	"\bend_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\aendTime\"m\n" +
 	"\x13ListTenantsResponse\x12.\n" +
 	"\atenants\x18\x01 \x03(\v2\x14.autosched.v1.TenantR\atenants\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xbe\x06\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xc0\b\n" +
 	"\n" +
 	"JobService\x12q\n" +
 	"\bListJobs\x12\x1d.autosched.v1.ListJobsRequest\x1a\x1e.autosched.v1.ListJobsResponse\"&\x82\xd3\xe4\x93\x02 \x12\x1e/v1/{parent=schedulers/*}/jobs\x12`\n" +
@@ -2549,7 +2694,9 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	"ExplainJob\x12\x1f.autosched.v1.ExplainJobRequest\x1a .autosched.v1.ExplainJobResponse\".\x82\xd3\xe4\x93\x02(\x12&/v1/{name=schedulers/*/jobs/*}:explain\x12q\n" +
 	"\vGetTimeline\x12 .autosched.v1.GetTimelineRequest\x1a\x16.autosched.v1.Timeline\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/{name=schedulers/*}:timeline\x12a\n" +
 	"\aGetLoad\x12\x1c.autosched.v1.GetLoadRequest\x1a\x12.autosched.v1.Load\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/{name=schedulers/*/load}\x12\x84\x01\n" +
-	"\fForecastLoad\x12!.autosched.v1.ForecastLoadRequest\x1a\".autosched.v1.ForecastLoadResponse\"-\x82\xd3\xe4\x93\x02'\x12%/v1/{name=schedulers/*/load}:forecast\x12}\n" +
+	"\fForecastLoad\x12!.autosched.v1.ForecastLoadRequest\x1a\".autosched.v1.ForecastLoadResponse\"-\x82\xd3\xe4\x93\x02'\x12%/v1/{name=schedulers/*/load}:forecast\x12\x8d\x01\n" +
+	"\x12GetForecastQuality\x12'.autosched.v1.GetForecastQualityRequest\x1a\x1d.autosched.v1.ForecastQuality\"/\x82\xd3\xe4\x93\x02)\x12'/v1/{name=schedulers/*}:forecastQuality\x12p\n" +
+	"\tGetEnergy\x12\x1e.autosched.v1.GetEnergyRequest\x1a\x1b.autosched.v1.EnergyAccount\"&\x82\xd3\xe4\x93\x02 \x12\x1e/v1/{name=schedulers/*}:energy\x12}\n" +
 	"\vListTenants\x12 .autosched.v1.ListTenantsRequest\x1a!.autosched.v1.ListTenantsResponse\")\x82\xd3\xe4\x93\x02#\x12!/v1/{parent=schedulers/*}/tenantsB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
@@ -2565,7 +2712,7 @@ func file_autosched_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_autosched_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_autosched_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_autosched_v1_job_proto_goTypes = []any{
 	(Job_State)(0),                      // 0: autosched.v1.Job.State
 	(ExplainJobResponse_Cause)(0),       // 1: autosched.v1.ExplainJobResponse.Cause
@@ -2582,104 +2729,116 @@ var file_autosched_v1_job_proto_goTypes = []any{
 	(*Load)(nil),                        // 12: autosched.v1.Load
 	(*ForecastLoadRequest)(nil),         // 13: autosched.v1.ForecastLoadRequest
 	(*ForecastLoadResponse)(nil),        // 14: autosched.v1.ForecastLoadResponse
-	(*Tenant)(nil),                      // 15: autosched.v1.Tenant
-	(*ListTenantsRequest)(nil),          // 16: autosched.v1.ListTenantsRequest
-	(*ListTenantsResponse)(nil),         // 17: autosched.v1.ListTenantsResponse
-	(*Job_Spell)(nil),                   // 18: autosched.v1.Job.Spell
-	(*ExplainJobResponse_Wait)(nil),     // 19: autosched.v1.ExplainJobResponse.Wait
-	(*ExplainJobResponse_Instants)(nil), // 20: autosched.v1.ExplainJobResponse.Instants
-	(*ExplainJobResponse_Usage)(nil),    // 21: autosched.v1.ExplainJobResponse.Usage
-	(*Timeline_Row)(nil),                // 22: autosched.v1.Timeline.Row
-	(*Timeline_Mark)(nil),               // 23: autosched.v1.Timeline.Mark
-	(*ForecastLoadResponse_Band)(nil),   // 24: autosched.v1.ForecastLoadResponse.Band
-	(*ForecastLoadResponse_Point)(nil),  // 25: autosched.v1.ForecastLoadResponse.Point
-	(*JobDetails)(nil),                  // 26: autosched.v1.JobDetails
-	(*timestamppb.Timestamp)(nil),       // 27: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),         // 28: google.protobuf.Duration
-	(*NodePlacement)(nil),               // 29: autosched.v1.NodePlacement
+	(*GetForecastQualityRequest)(nil),   // 15: autosched.v1.GetForecastQualityRequest
+	(*GetEnergyRequest)(nil),            // 16: autosched.v1.GetEnergyRequest
+	(*Tenant)(nil),                      // 17: autosched.v1.Tenant
+	(*ListTenantsRequest)(nil),          // 18: autosched.v1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),         // 19: autosched.v1.ListTenantsResponse
+	(*Job_Spell)(nil),                   // 20: autosched.v1.Job.Spell
+	(*ExplainJobResponse_Wait)(nil),     // 21: autosched.v1.ExplainJobResponse.Wait
+	(*ExplainJobResponse_Instants)(nil), // 22: autosched.v1.ExplainJobResponse.Instants
+	(*ExplainJobResponse_Usage)(nil),    // 23: autosched.v1.ExplainJobResponse.Usage
+	(*Timeline_Row)(nil),                // 24: autosched.v1.Timeline.Row
+	(*Timeline_Mark)(nil),               // 25: autosched.v1.Timeline.Mark
+	(*ForecastLoadResponse_Band)(nil),   // 26: autosched.v1.ForecastLoadResponse.Band
+	(*ForecastLoadResponse_Point)(nil),  // 27: autosched.v1.ForecastLoadResponse.Point
+	(*JobDetails)(nil),                  // 28: autosched.v1.JobDetails
+	(*timestamppb.Timestamp)(nil),       // 29: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 30: google.protobuf.Duration
+	(*NodePlacement)(nil),               // 31: autosched.v1.NodePlacement
+	(*ForecastQuality)(nil),             // 32: autosched.v1.ForecastQuality
+	(*EnergyAccount)(nil),               // 33: autosched.v1.EnergyAccount
 }
 var file_autosched_v1_job_proto_depIdxs = []int32{
-	26, // 0: autosched.v1.Job.details:type_name -> autosched.v1.JobDetails
+	28, // 0: autosched.v1.Job.details:type_name -> autosched.v1.JobDetails
 	0,  // 1: autosched.v1.Job.state:type_name -> autosched.v1.Job.State
-	27, // 2: autosched.v1.Job.submit_time:type_name -> google.protobuf.Timestamp
-	27, // 3: autosched.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	27, // 4: autosched.v1.Job.end_time:type_name -> google.protobuf.Timestamp
-	28, // 5: autosched.v1.Job.wait_duration:type_name -> google.protobuf.Duration
-	28, // 6: autosched.v1.Job.run_duration:type_name -> google.protobuf.Duration
-	28, // 7: autosched.v1.Job.lost_duration:type_name -> google.protobuf.Duration
-	28, // 8: autosched.v1.Job.attained_service:type_name -> google.protobuf.Duration
-	29, // 9: autosched.v1.Job.placement:type_name -> autosched.v1.NodePlacement
-	27, // 10: autosched.v1.Job.hold_until_time:type_name -> google.protobuf.Timestamp
-	18, // 11: autosched.v1.Job.spells:type_name -> autosched.v1.Job.Spell
-	27, // 12: autosched.v1.ListJobsRequest.start_time:type_name -> google.protobuf.Timestamp
-	27, // 13: autosched.v1.ListJobsRequest.end_time:type_name -> google.protobuf.Timestamp
+	29, // 2: autosched.v1.Job.submit_time:type_name -> google.protobuf.Timestamp
+	29, // 3: autosched.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	29, // 4: autosched.v1.Job.end_time:type_name -> google.protobuf.Timestamp
+	30, // 5: autosched.v1.Job.wait_duration:type_name -> google.protobuf.Duration
+	30, // 6: autosched.v1.Job.run_duration:type_name -> google.protobuf.Duration
+	30, // 7: autosched.v1.Job.lost_duration:type_name -> google.protobuf.Duration
+	30, // 8: autosched.v1.Job.attained_service:type_name -> google.protobuf.Duration
+	31, // 9: autosched.v1.Job.placement:type_name -> autosched.v1.NodePlacement
+	29, // 10: autosched.v1.Job.hold_until_time:type_name -> google.protobuf.Timestamp
+	20, // 11: autosched.v1.Job.spells:type_name -> autosched.v1.Job.Spell
+	29, // 12: autosched.v1.ListJobsRequest.start_time:type_name -> google.protobuf.Timestamp
+	29, // 13: autosched.v1.ListJobsRequest.end_time:type_name -> google.protobuf.Timestamp
 	3,  // 14: autosched.v1.ListJobsResponse.jobs:type_name -> autosched.v1.Job
 	3,  // 15: autosched.v1.ExplainJobResponse.job:type_name -> autosched.v1.Job
-	19, // 16: autosched.v1.ExplainJobResponse.waits:type_name -> autosched.v1.ExplainJobResponse.Wait
-	20, // 17: autosched.v1.ExplainJobResponse.start:type_name -> autosched.v1.ExplainJobResponse.Instants
-	20, // 18: autosched.v1.ExplainJobResponse.end:type_name -> autosched.v1.ExplainJobResponse.Instants
-	27, // 19: autosched.v1.ExplainJobResponse.scheduler_time:type_name -> google.protobuf.Timestamp
-	27, // 20: autosched.v1.ExplainJobResponse.horizon_time:type_name -> google.protobuf.Timestamp
-	21, // 21: autosched.v1.ExplainJobResponse.usage:type_name -> autosched.v1.ExplainJobResponse.Usage
-	27, // 22: autosched.v1.GetTimelineRequest.start_time:type_name -> google.protobuf.Timestamp
-	27, // 23: autosched.v1.GetTimelineRequest.end_time:type_name -> google.protobuf.Timestamp
+	21, // 16: autosched.v1.ExplainJobResponse.waits:type_name -> autosched.v1.ExplainJobResponse.Wait
+	22, // 17: autosched.v1.ExplainJobResponse.start:type_name -> autosched.v1.ExplainJobResponse.Instants
+	22, // 18: autosched.v1.ExplainJobResponse.end:type_name -> autosched.v1.ExplainJobResponse.Instants
+	29, // 19: autosched.v1.ExplainJobResponse.scheduler_time:type_name -> google.protobuf.Timestamp
+	29, // 20: autosched.v1.ExplainJobResponse.horizon_time:type_name -> google.protobuf.Timestamp
+	23, // 21: autosched.v1.ExplainJobResponse.usage:type_name -> autosched.v1.ExplainJobResponse.Usage
+	29, // 22: autosched.v1.GetTimelineRequest.start_time:type_name -> google.protobuf.Timestamp
+	29, // 23: autosched.v1.GetTimelineRequest.end_time:type_name -> google.protobuf.Timestamp
 	2,  // 24: autosched.v1.GetTimelineRequest.rows:type_name -> autosched.v1.GetTimelineRequest.Rows
-	27, // 25: autosched.v1.Timeline.start_time:type_name -> google.protobuf.Timestamp
-	27, // 26: autosched.v1.Timeline.end_time:type_name -> google.protobuf.Timestamp
-	27, // 27: autosched.v1.Timeline.known_time:type_name -> google.protobuf.Timestamp
-	28, // 28: autosched.v1.Timeline.bucket_duration:type_name -> google.protobuf.Duration
-	22, // 29: autosched.v1.Timeline.rows:type_name -> autosched.v1.Timeline.Row
-	23, // 30: autosched.v1.Timeline.configurations:type_name -> autosched.v1.Timeline.Mark
-	23, // 31: autosched.v1.Timeline.findings:type_name -> autosched.v1.Timeline.Mark
-	27, // 32: autosched.v1.Load.scheduler_time:type_name -> google.protobuf.Timestamp
-	28, // 33: autosched.v1.Load.longest_wait_duration:type_name -> google.protobuf.Duration
-	27, // 34: autosched.v1.Load.receive_time:type_name -> google.protobuf.Timestamp
-	28, // 35: autosched.v1.Load.clock_skew:type_name -> google.protobuf.Duration
-	27, // 36: autosched.v1.Load.sample_time:type_name -> google.protobuf.Timestamp
-	27, // 37: autosched.v1.Load.acknowledge_time:type_name -> google.protobuf.Timestamp
-	25, // 38: autosched.v1.ForecastLoadResponse.points:type_name -> autosched.v1.ForecastLoadResponse.Point
-	28, // 39: autosched.v1.Tenant.mean_wait_duration:type_name -> google.protobuf.Duration
-	28, // 40: autosched.v1.Tenant.p95_wait_duration:type_name -> google.protobuf.Duration
-	28, // 41: autosched.v1.Tenant.mean_restart_wait_duration:type_name -> google.protobuf.Duration
-	27, // 42: autosched.v1.ListTenantsRequest.start_time:type_name -> google.protobuf.Timestamp
-	27, // 43: autosched.v1.ListTenantsRequest.end_time:type_name -> google.protobuf.Timestamp
-	15, // 44: autosched.v1.ListTenantsResponse.tenants:type_name -> autosched.v1.Tenant
-	27, // 45: autosched.v1.Job.Spell.start_time:type_name -> google.protobuf.Timestamp
-	27, // 46: autosched.v1.Job.Spell.end_time:type_name -> google.protobuf.Timestamp
-	29, // 47: autosched.v1.Job.Spell.placement:type_name -> autosched.v1.NodePlacement
-	28, // 48: autosched.v1.Job.Spell.lost_duration:type_name -> google.protobuf.Duration
-	1,  // 49: autosched.v1.ExplainJobResponse.Wait.cause:type_name -> autosched.v1.ExplainJobResponse.Cause
-	28, // 50: autosched.v1.ExplainJobResponse.Wait.duration:type_name -> google.protobuf.Duration
-	27, // 51: autosched.v1.ExplainJobResponse.Instants.low_time:type_name -> google.protobuf.Timestamp
-	27, // 52: autosched.v1.ExplainJobResponse.Instants.middle_time:type_name -> google.protobuf.Timestamp
-	27, // 53: autosched.v1.ExplainJobResponse.Instants.high_time:type_name -> google.protobuf.Timestamp
-	27, // 54: autosched.v1.ExplainJobResponse.Usage.start_time:type_name -> google.protobuf.Timestamp
-	27, // 55: autosched.v1.ExplainJobResponse.Usage.end_time:type_name -> google.protobuf.Timestamp
-	27, // 56: autosched.v1.Timeline.Mark.start_time:type_name -> google.protobuf.Timestamp
-	27, // 57: autosched.v1.Timeline.Mark.end_time:type_name -> google.protobuf.Timestamp
-	27, // 58: autosched.v1.ForecastLoadResponse.Point.scheduler_time:type_name -> google.protobuf.Timestamp
-	24, // 59: autosched.v1.ForecastLoadResponse.Point.busy_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
-	24, // 60: autosched.v1.ForecastLoadResponse.Point.waiting_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
-	24, // 61: autosched.v1.ForecastLoadResponse.Point.waiting_jobs:type_name -> autosched.v1.ForecastLoadResponse.Band
-	4,  // 62: autosched.v1.JobService.ListJobs:input_type -> autosched.v1.ListJobsRequest
-	6,  // 63: autosched.v1.JobService.GetJob:input_type -> autosched.v1.GetJobRequest
-	7,  // 64: autosched.v1.JobService.ExplainJob:input_type -> autosched.v1.ExplainJobRequest
-	9,  // 65: autosched.v1.JobService.GetTimeline:input_type -> autosched.v1.GetTimelineRequest
-	11, // 66: autosched.v1.JobService.GetLoad:input_type -> autosched.v1.GetLoadRequest
-	13, // 67: autosched.v1.JobService.ForecastLoad:input_type -> autosched.v1.ForecastLoadRequest
-	16, // 68: autosched.v1.JobService.ListTenants:input_type -> autosched.v1.ListTenantsRequest
-	5,  // 69: autosched.v1.JobService.ListJobs:output_type -> autosched.v1.ListJobsResponse
-	3,  // 70: autosched.v1.JobService.GetJob:output_type -> autosched.v1.Job
-	8,  // 71: autosched.v1.JobService.ExplainJob:output_type -> autosched.v1.ExplainJobResponse
-	10, // 72: autosched.v1.JobService.GetTimeline:output_type -> autosched.v1.Timeline
-	12, // 73: autosched.v1.JobService.GetLoad:output_type -> autosched.v1.Load
-	14, // 74: autosched.v1.JobService.ForecastLoad:output_type -> autosched.v1.ForecastLoadResponse
-	17, // 75: autosched.v1.JobService.ListTenants:output_type -> autosched.v1.ListTenantsResponse
-	69, // [69:76] is the sub-list for method output_type
-	62, // [62:69] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	29, // 25: autosched.v1.Timeline.start_time:type_name -> google.protobuf.Timestamp
+	29, // 26: autosched.v1.Timeline.end_time:type_name -> google.protobuf.Timestamp
+	29, // 27: autosched.v1.Timeline.known_time:type_name -> google.protobuf.Timestamp
+	30, // 28: autosched.v1.Timeline.bucket_duration:type_name -> google.protobuf.Duration
+	24, // 29: autosched.v1.Timeline.rows:type_name -> autosched.v1.Timeline.Row
+	25, // 30: autosched.v1.Timeline.configurations:type_name -> autosched.v1.Timeline.Mark
+	25, // 31: autosched.v1.Timeline.findings:type_name -> autosched.v1.Timeline.Mark
+	29, // 32: autosched.v1.Load.scheduler_time:type_name -> google.protobuf.Timestamp
+	30, // 33: autosched.v1.Load.longest_wait_duration:type_name -> google.protobuf.Duration
+	29, // 34: autosched.v1.Load.receive_time:type_name -> google.protobuf.Timestamp
+	30, // 35: autosched.v1.Load.clock_skew:type_name -> google.protobuf.Duration
+	29, // 36: autosched.v1.Load.sample_time:type_name -> google.protobuf.Timestamp
+	29, // 37: autosched.v1.Load.acknowledge_time:type_name -> google.protobuf.Timestamp
+	27, // 38: autosched.v1.ForecastLoadResponse.points:type_name -> autosched.v1.ForecastLoadResponse.Point
+	29, // 39: autosched.v1.GetForecastQualityRequest.start_time:type_name -> google.protobuf.Timestamp
+	29, // 40: autosched.v1.GetForecastQualityRequest.end_time:type_name -> google.protobuf.Timestamp
+	29, // 41: autosched.v1.GetEnergyRequest.start_time:type_name -> google.protobuf.Timestamp
+	29, // 42: autosched.v1.GetEnergyRequest.end_time:type_name -> google.protobuf.Timestamp
+	30, // 43: autosched.v1.Tenant.mean_wait_duration:type_name -> google.protobuf.Duration
+	30, // 44: autosched.v1.Tenant.p95_wait_duration:type_name -> google.protobuf.Duration
+	30, // 45: autosched.v1.Tenant.mean_restart_wait_duration:type_name -> google.protobuf.Duration
+	29, // 46: autosched.v1.ListTenantsRequest.start_time:type_name -> google.protobuf.Timestamp
+	29, // 47: autosched.v1.ListTenantsRequest.end_time:type_name -> google.protobuf.Timestamp
+	17, // 48: autosched.v1.ListTenantsResponse.tenants:type_name -> autosched.v1.Tenant
+	29, // 49: autosched.v1.Job.Spell.start_time:type_name -> google.protobuf.Timestamp
+	29, // 50: autosched.v1.Job.Spell.end_time:type_name -> google.protobuf.Timestamp
+	31, // 51: autosched.v1.Job.Spell.placement:type_name -> autosched.v1.NodePlacement
+	30, // 52: autosched.v1.Job.Spell.lost_duration:type_name -> google.protobuf.Duration
+	1,  // 53: autosched.v1.ExplainJobResponse.Wait.cause:type_name -> autosched.v1.ExplainJobResponse.Cause
+	30, // 54: autosched.v1.ExplainJobResponse.Wait.duration:type_name -> google.protobuf.Duration
+	29, // 55: autosched.v1.ExplainJobResponse.Instants.low_time:type_name -> google.protobuf.Timestamp
+	29, // 56: autosched.v1.ExplainJobResponse.Instants.middle_time:type_name -> google.protobuf.Timestamp
+	29, // 57: autosched.v1.ExplainJobResponse.Instants.high_time:type_name -> google.protobuf.Timestamp
+	29, // 58: autosched.v1.ExplainJobResponse.Usage.start_time:type_name -> google.protobuf.Timestamp
+	29, // 59: autosched.v1.ExplainJobResponse.Usage.end_time:type_name -> google.protobuf.Timestamp
+	29, // 60: autosched.v1.Timeline.Mark.start_time:type_name -> google.protobuf.Timestamp
+	29, // 61: autosched.v1.Timeline.Mark.end_time:type_name -> google.protobuf.Timestamp
+	29, // 62: autosched.v1.ForecastLoadResponse.Point.scheduler_time:type_name -> google.protobuf.Timestamp
+	26, // 63: autosched.v1.ForecastLoadResponse.Point.busy_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
+	26, // 64: autosched.v1.ForecastLoadResponse.Point.waiting_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
+	26, // 65: autosched.v1.ForecastLoadResponse.Point.waiting_jobs:type_name -> autosched.v1.ForecastLoadResponse.Band
+	4,  // 66: autosched.v1.JobService.ListJobs:input_type -> autosched.v1.ListJobsRequest
+	6,  // 67: autosched.v1.JobService.GetJob:input_type -> autosched.v1.GetJobRequest
+	7,  // 68: autosched.v1.JobService.ExplainJob:input_type -> autosched.v1.ExplainJobRequest
+	9,  // 69: autosched.v1.JobService.GetTimeline:input_type -> autosched.v1.GetTimelineRequest
+	11, // 70: autosched.v1.JobService.GetLoad:input_type -> autosched.v1.GetLoadRequest
+	13, // 71: autosched.v1.JobService.ForecastLoad:input_type -> autosched.v1.ForecastLoadRequest
+	15, // 72: autosched.v1.JobService.GetForecastQuality:input_type -> autosched.v1.GetForecastQualityRequest
+	16, // 73: autosched.v1.JobService.GetEnergy:input_type -> autosched.v1.GetEnergyRequest
+	18, // 74: autosched.v1.JobService.ListTenants:input_type -> autosched.v1.ListTenantsRequest
+	5,  // 75: autosched.v1.JobService.ListJobs:output_type -> autosched.v1.ListJobsResponse
+	3,  // 76: autosched.v1.JobService.GetJob:output_type -> autosched.v1.Job
+	8,  // 77: autosched.v1.JobService.ExplainJob:output_type -> autosched.v1.ExplainJobResponse
+	10, // 78: autosched.v1.JobService.GetTimeline:output_type -> autosched.v1.Timeline
+	12, // 79: autosched.v1.JobService.GetLoad:output_type -> autosched.v1.Load
+	14, // 80: autosched.v1.JobService.ForecastLoad:output_type -> autosched.v1.ForecastLoadResponse
+	32, // 81: autosched.v1.JobService.GetForecastQuality:output_type -> autosched.v1.ForecastQuality
+	33, // 82: autosched.v1.JobService.GetEnergy:output_type -> autosched.v1.EnergyAccount
+	19, // 83: autosched.v1.JobService.ListTenants:output_type -> autosched.v1.ListTenantsResponse
+	75, // [75:84] is the sub-list for method output_type
+	66, // [66:75] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_job_proto_init() }
@@ -2687,15 +2846,17 @@ func file_autosched_v1_job_proto_init() {
 	if File_autosched_v1_job_proto != nil {
 		return
 	}
+	file_autosched_v1_energy_proto_init()
 	file_autosched_v1_event_proto_init()
-	file_autosched_v1_job_proto_msgTypes[18].OneofWrappers = []any{}
+	file_autosched_v1_forecast_proto_init()
+	file_autosched_v1_job_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_job_proto_rawDesc), len(file_autosched_v1_job_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   23,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

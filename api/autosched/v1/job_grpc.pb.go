@@ -18,13 +18,15 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	JobService_ListJobs_FullMethodName     = "/autosched.v1.JobService/ListJobs"
-	JobService_GetJob_FullMethodName       = "/autosched.v1.JobService/GetJob"
-	JobService_ExplainJob_FullMethodName   = "/autosched.v1.JobService/ExplainJob"
-	JobService_GetTimeline_FullMethodName  = "/autosched.v1.JobService/GetTimeline"
-	JobService_GetLoad_FullMethodName      = "/autosched.v1.JobService/GetLoad"
-	JobService_ForecastLoad_FullMethodName = "/autosched.v1.JobService/ForecastLoad"
-	JobService_ListTenants_FullMethodName  = "/autosched.v1.JobService/ListTenants"
+	JobService_ListJobs_FullMethodName           = "/autosched.v1.JobService/ListJobs"
+	JobService_GetJob_FullMethodName             = "/autosched.v1.JobService/GetJob"
+	JobService_ExplainJob_FullMethodName         = "/autosched.v1.JobService/ExplainJob"
+	JobService_GetTimeline_FullMethodName        = "/autosched.v1.JobService/GetTimeline"
+	JobService_GetLoad_FullMethodName            = "/autosched.v1.JobService/GetLoad"
+	JobService_ForecastLoad_FullMethodName       = "/autosched.v1.JobService/ForecastLoad"
+	JobService_GetForecastQuality_FullMethodName = "/autosched.v1.JobService/GetForecastQuality"
+	JobService_GetEnergy_FullMethodName          = "/autosched.v1.JobService/GetEnergy"
+	JobService_ListTenants_FullMethodName        = "/autosched.v1.JobService/ListTenants"
 )
 
 // JobServiceClient is the client API for JobService service.
@@ -51,6 +53,13 @@ type JobServiceClient interface {
 	// under way, and takes turns with the rounds of other schedulers. What was simulated is kept for ten minutes of event
 	// time, unless another configuration takes effect.
 	ForecastLoad(ctx context.Context, in *ForecastLoadRequest, opts ...grpc.CallOption) (*ForecastLoadResponse, error)
+	// GetForecastQuality grades the forecasts of past hours, as rounds make them, by what came. Forecasts are made again
+	// of the events that were known by then, with the seed of the scheduler's rounds, as far as the kept events go back.
+	// Grades are kept until the next full hour of event time.
+	GetForecastQuality(ctx context.Context, in *GetForecastQualityRequest, opts ...grpc.CallOption) (*ForecastQuality, error)
+	// GetEnergy accounts for the energy of a scheduler's cluster, its cost and its CO2 by the tariff at present, as its
+	// jobs ran. An account is kept until the next full hour of event time.
+	GetEnergy(ctx context.Context, in *GetEnergyRequest, opts ...grpc.CallOption) (*EnergyAccount, error)
 	// ListTenants lists what each tenant got in a time.
 	ListTenants(ctx context.Context, in *ListTenantsRequest, opts ...grpc.CallOption) (*ListTenantsResponse, error)
 }
@@ -123,6 +132,26 @@ func (c *jobServiceClient) ForecastLoad(ctx context.Context, in *ForecastLoadReq
 	return out, nil
 }
 
+func (c *jobServiceClient) GetForecastQuality(ctx context.Context, in *GetForecastQualityRequest, opts ...grpc.CallOption) (*ForecastQuality, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForecastQuality)
+	err := c.cc.Invoke(ctx, JobService_GetForecastQuality_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) GetEnergy(ctx context.Context, in *GetEnergyRequest, opts ...grpc.CallOption) (*EnergyAccount, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EnergyAccount)
+	err := c.cc.Invoke(ctx, JobService_GetEnergy_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *jobServiceClient) ListTenants(ctx context.Context, in *ListTenantsRequest, opts ...grpc.CallOption) (*ListTenantsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListTenantsResponse)
@@ -157,6 +186,13 @@ type JobServiceServer interface {
 	// under way, and takes turns with the rounds of other schedulers. What was simulated is kept for ten minutes of event
 	// time, unless another configuration takes effect.
 	ForecastLoad(context.Context, *ForecastLoadRequest) (*ForecastLoadResponse, error)
+	// GetForecastQuality grades the forecasts of past hours, as rounds make them, by what came. Forecasts are made again
+	// of the events that were known by then, with the seed of the scheduler's rounds, as far as the kept events go back.
+	// Grades are kept until the next full hour of event time.
+	GetForecastQuality(context.Context, *GetForecastQualityRequest) (*ForecastQuality, error)
+	// GetEnergy accounts for the energy of a scheduler's cluster, its cost and its CO2 by the tariff at present, as its
+	// jobs ran. An account is kept until the next full hour of event time.
+	GetEnergy(context.Context, *GetEnergyRequest) (*EnergyAccount, error)
 	// ListTenants lists what each tenant got in a time.
 	ListTenants(context.Context, *ListTenantsRequest) (*ListTenantsResponse, error)
 	mustEmbedUnimplementedJobServiceServer()
@@ -186,6 +222,12 @@ func (UnimplementedJobServiceServer) GetLoad(context.Context, *GetLoadRequest) (
 }
 func (UnimplementedJobServiceServer) ForecastLoad(context.Context, *ForecastLoadRequest) (*ForecastLoadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ForecastLoad not implemented")
+}
+func (UnimplementedJobServiceServer) GetForecastQuality(context.Context, *GetForecastQualityRequest) (*ForecastQuality, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetForecastQuality not implemented")
+}
+func (UnimplementedJobServiceServer) GetEnergy(context.Context, *GetEnergyRequest) (*EnergyAccount, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetEnergy not implemented")
 }
 func (UnimplementedJobServiceServer) ListTenants(context.Context, *ListTenantsRequest) (*ListTenantsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTenants not implemented")
@@ -319,6 +361,42 @@ func _JobService_ForecastLoad_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _JobService_GetForecastQuality_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetForecastQualityRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).GetForecastQuality(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_GetForecastQuality_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).GetForecastQuality(ctx, req.(*GetForecastQualityRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_GetEnergy_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetEnergyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).GetEnergy(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_GetEnergy_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).GetEnergy(ctx, req.(*GetEnergyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _JobService_ListTenants_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListTenantsRequest)
 	if err := dec(in); err != nil {
@@ -367,6 +445,14 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ForecastLoad",
 			Handler:    _JobService_ForecastLoad_Handler,
+		},
+		{
+			MethodName: "GetForecastQuality",
+			Handler:    _JobService_GetForecastQuality_Handler,
+		},
+		{
+			MethodName: "GetEnergy",
+			Handler:    _JobService_GetEnergy_Handler,
 		},
 		{
 			MethodName: "ListTenants",

@@ -11,9 +11,10 @@ from google.protobuf import symbol_database as _symbol_database
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x61utosched/v1/energy.proto\x12\x0c\x61utosched.v1\"\xaa\x01\n\tEnergyUse\x12\x37\n\nenergy_kwh\x18\x01 \x01(\x0b\x32\x18.autosched.v1.EnergyBandR\tenergyKwh\x12\x33\n\x08\x63ost_usd\x18\x02 \x01(\x0b\x32\x18.autosched.v1.EnergyBandR\x07\x63ostUsd\x12/\n\x06\x63o2_kg\x18\x03 \x01(\x0b\x32\x18.autosched.v1.EnergyBandR\x05\x63o2Kg\"J\n\nEnergyBand\x12\x10\n\x03low\x18\x01 \x01(\x01R\x03low\x12\x16\n\x06middle\x18\x02 \x01(\x01R\x06middle\x12\x12\n\x04high\x18\x03 \x01(\x01R\x04highB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x61utosched/v1/energy.proto\x12\x0c\x61utosched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaa\x01\n\tEnergyUse\x12\x37\n\nenergy_kwh\x18\x01 \x01(\x0b\x32\x18.autosched.v1.EnergyBandR\tenergyKwh\x12\x33\n\x08\x63ost_usd\x18\x02 \x01(\x0b\x32\x18.autosched.v1.EnergyBandR\x07\x63ostUsd\x12/\n\x06\x63o2_kg\x18\x03 \x01(\x0b\x32\x18.autosched.v1.EnergyBandR\x05\x63o2Kg\"J\n\nEnergyBand\x12\x10\n\x03low\x18\x01 \x01(\x01R\x03low\x12\x16\n\x06middle\x18\x02 \x01(\x01R\x06middle\x12\x12\n\x04high\x18\x03 \x01(\x01R\x04high\"\xff\x0e\n\rEnergyAccount\x12\x39\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartTime\x12\x35\n\x08\x65nd_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndTime\x12\x41\n\x0escheduler_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\rschedulerTime\x12%\n\x0eunknown_reason\x18\x04 \x01(\tR\runknownReason\x12<\n\x07\x63luster\x18\x05 \x01(\x0b\x32\".autosched.v1.EnergyAccount.AmountR\x07\x63luster\x12\x36\n\x04jobs\x18\x06 \x01(\x0b\x32\".autosched.v1.EnergyAccount.AmountR\x04jobs\x12\x36\n\x04idle\x18\x07 \x01(\x0b\x32\".autosched.v1.EnergyAccount.AmountR\x04idle\x12\x1b\n\tgpu_hours\x18\x08 \x01(\x01R\x08gpuHours\x12,\n\x12\x63\x61pacity_gpu_hours\x18\t \x01(\x01R\x10\x63\x61pacityGpuHours\x12,\n\x12measured_gpu_hours\x18\n \x01(\x01R\x10measuredGpuHours\x12,\n\x12\x61\x63tivity_gpu_hours\x18\x0b \x01(\x01R\x10\x61\x63tivityGpuHours\x12*\n\x11\x61ssumed_gpu_model\x18\x0c \x01(\tR\x0f\x61ssumedGpuModel\x12\x16\n\x06prices\x18\r \x01(\tR\x06prices\x12 \n\x0bintensities\x18\x0e \x01(\tR\x0bintensities\x12<\n\x07tenants\x18\x0f \x03(\x0b\x32\".autosched.v1.EnergyAccount.TenantR\x07tenants\x12:\n\x08top_jobs\x18\x10 \x03(\x0b\x32\x1f.autosched.v1.EnergyAccount.JobR\x07topJobs\x12\x1b\n\tmore_jobs\x18\x11 \x01(\x05R\x08moreJobs\x12\x36\n\x05hours\x18\x12 \x03(\x0b\x32 .autosched.v1.EnergyAccount.HourR\x05hours\x12\x14\n\x05notes\x18\x13 \x03(\tR\x05notes\x12\x42\n\tconstants\x18\x14 \x03(\x0b\x32$.autosched.v1.EnergyAccount.ConstantR\tconstants\x12+\n\x11\x63onstants_version\x18\x15 \x01(\x05R\x10\x63onstantsVersion\x1a\xa7\x01\n\x06\x41mount\x12\x37\n\nenergy_kwh\x18\x01 \x01(\x0b\x32\x18.autosched.v1.EnergyBandR\tenergyKwh\x12\x33\n\x08\x63ost_usd\x18\x02 \x01(\x0b\x32\x18.autosched.v1.EnergyBandR\x07\x63ostUsd\x12/\n\x06\x63o2_kg\x18\x03 \x01(\x0b\x32\x18.autosched.v1.EnergyBandR\x05\x63o2Kg\x1a\x96\x01\n\x06Tenant\x12\x16\n\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1b\n\tjob_count\x18\x02 \x01(\x05R\x08jobCount\x12\x1b\n\tgpu_hours\x18\x03 \x01(\x01R\x08gpuHours\x12:\n\x06\x61mount\x18\x04 \x01(\x0b\x32\".autosched.v1.EnergyAccount.AmountR\x06\x61mount\x1a\xc8\x01\n\x03Job\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x15\n\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x16\n\x06tenant\x18\x03 \x01(\tR\x06tenant\x12\x1b\n\tgpu_hours\x18\x04 \x01(\x01R\x08gpuHours\x12%\n\x0emeasured_share\x18\x05 \x01(\x01R\rmeasuredShare\x12:\n\x06\x61mount\x18\x06 \x01(\x0b\x32\".autosched.v1.EnergyAccount.AmountR\x06\x61mount\x1a\xed\x01\n\x04Hour\x12\x39\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartTime\x12\x33\n\x08power_kw\x18\x02 \x01(\x0b\x32\x18.autosched.v1.EnergyBandR\x07powerKw\x12\x1b\n\tbusy_gpus\x18\x03 \x01(\x01R\x08\x62usyGpus\x12)\n\x11price_usd_per_mwh\x18\x04 \x01(\x01R\x0epriceUsdPerMwh\x12-\n\x13intensity_g_per_kwh\x18\x05 \x01(\x01R\x10intensityGPerKwh\x1a\x82\x01\n\x08\x43onstant\x12\x1a\n\x08\x63onstant\x18\x01 \x01(\tR\x08\x63onstant\x12.\n\x05value\x18\x02 \x01(\x0b\x32\x18.autosched.v1.EnergyBandR\x05value\x12\x12\n\x04unit\x18\x03 \x01(\tR\x04unit\x12\x16\n\x06source\x18\x04 \x01(\tR\x06sourceB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'autosched.v1.energy_pb2', globals())
@@ -21,8 +22,20 @@ if _descriptor._USE_C_DESCRIPTORS == False:
 
   DESCRIPTOR._options = None
   DESCRIPTOR._serialized_options = b'Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1'
-  _ENERGYUSE._serialized_start=44
-  _ENERGYUSE._serialized_end=214
-  _ENERGYBAND._serialized_start=216
-  _ENERGYBAND._serialized_end=290
+  _ENERGYUSE._serialized_start=77
+  _ENERGYUSE._serialized_end=247
+  _ENERGYBAND._serialized_start=249
+  _ENERGYBAND._serialized_end=323
+  _ENERGYACCOUNT._serialized_start=326
+  _ENERGYACCOUNT._serialized_end=2245
+  _ENERGYACCOUNT_AMOUNT._serialized_start=1349
+  _ENERGYACCOUNT_AMOUNT._serialized_end=1516
+  _ENERGYACCOUNT_TENANT._serialized_start=1519
+  _ENERGYACCOUNT_TENANT._serialized_end=1669
+  _ENERGYACCOUNT_JOB._serialized_start=1672
+  _ENERGYACCOUNT_JOB._serialized_end=1872
+  _ENERGYACCOUNT_HOUR._serialized_start=1875
+  _ENERGYACCOUNT_HOUR._serialized_end=2112
+  _ENERGYACCOUNT_CONSTANT._serialized_start=2115
+  _ENERGYACCOUNT_CONSTANT._serialized_end=2245
 # @@protoc_insertion_point(module_scope)

@@ -2,6 +2,8 @@
 """Client and server classes corresponding to protobuf-defined services."""
 import grpc
 
+from autosched.v1 import energy_pb2 as autosched_dot_v1_dot_energy__pb2
+from autosched.v1 import forecast_pb2 as autosched_dot_v1_dot_forecast__pb2
 from autosched.v1 import job_pb2 as autosched_dot_v1_dot_job__pb2
 
 
@@ -43,6 +45,16 @@ class JobServiceStub(object):
                 '/autosched.v1.JobService/ForecastLoad',
                 request_serializer=autosched_dot_v1_dot_job__pb2.ForecastLoadRequest.SerializeToString,
                 response_deserializer=autosched_dot_v1_dot_job__pb2.ForecastLoadResponse.FromString,
+                )
+        self.GetForecastQuality = channel.unary_unary(
+                '/autosched.v1.JobService/GetForecastQuality',
+                request_serializer=autosched_dot_v1_dot_job__pb2.GetForecastQualityRequest.SerializeToString,
+                response_deserializer=autosched_dot_v1_dot_forecast__pb2.ForecastQuality.FromString,
+                )
+        self.GetEnergy = channel.unary_unary(
+                '/autosched.v1.JobService/GetEnergy',
+                request_serializer=autosched_dot_v1_dot_job__pb2.GetEnergyRequest.SerializeToString,
+                response_deserializer=autosched_dot_v1_dot_energy__pb2.EnergyAccount.FromString,
                 )
         self.ListTenants = channel.unary_unary(
                 '/autosched.v1.JobService/ListTenants',
@@ -90,6 +102,18 @@ class JobServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetForecastQuality(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetEnergy(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListTenants(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -128,6 +152,16 @@ def add_JobServiceServicer_to_server(servicer, server):
                     servicer.ForecastLoad,
                     request_deserializer=autosched_dot_v1_dot_job__pb2.ForecastLoadRequest.FromString,
                     response_serializer=autosched_dot_v1_dot_job__pb2.ForecastLoadResponse.SerializeToString,
+            ),
+            'GetForecastQuality': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetForecastQuality,
+                    request_deserializer=autosched_dot_v1_dot_job__pb2.GetForecastQualityRequest.FromString,
+                    response_serializer=autosched_dot_v1_dot_forecast__pb2.ForecastQuality.SerializeToString,
+            ),
+            'GetEnergy': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetEnergy,
+                    request_deserializer=autosched_dot_v1_dot_job__pb2.GetEnergyRequest.FromString,
+                    response_serializer=autosched_dot_v1_dot_energy__pb2.EnergyAccount.SerializeToString,
             ),
             'ListTenants': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTenants,
@@ -243,6 +277,40 @@ class JobService(object):
         return grpc.experimental.unary_unary(request, target, '/autosched.v1.JobService/ForecastLoad',
             autosched_dot_v1_dot_job__pb2.ForecastLoadRequest.SerializeToString,
             autosched_dot_v1_dot_job__pb2.ForecastLoadResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetForecastQuality(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/autosched.v1.JobService/GetForecastQuality',
+            autosched_dot_v1_dot_job__pb2.GetForecastQualityRequest.SerializeToString,
+            autosched_dot_v1_dot_forecast__pb2.ForecastQuality.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetEnergy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/autosched.v1.JobService/GetEnergy',
+            autosched_dot_v1_dot_job__pb2.GetEnergyRequest.SerializeToString,
+            autosched_dot_v1_dot_energy__pb2.EnergyAccount.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

@@ -35,7 +35,8 @@ func newSchedulerCmd() *cobra.Command {
 		newSchedulerUpdateCmd(&f), newSchedulerRevisionsCmd(&f),
 		newSchedulerPauseCmd(&f), newSchedulerResumeCmd(&f), newSchedulerDeleteCmd(&f),
 		newSchedulerUndeleteCmd(&f), newSchedulerSpacesCmd(&f),
-		newSchedulerValidateCmd(&f), newSchedulerEffectsCmd(&f)} {
+		newSchedulerValidateCmd(&f), newSchedulerEffectsCmd(&f), newForecastQualityCmd(&f),
+		newSchedulerEnergyCmd(&f)} {
 		f.Add(sub)
 		cmd.AddCommand(sub)
 	}

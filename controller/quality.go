@@ -1,0 +1,99 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/rollout"
+)
+
+// ForecastQuality is how forecasts of past hours compare with the truth.
+type ForecastQuality struct {
+	*generation.Grades
+	Zero   time.Time
+	At     time.Time // event time
+	Method generation.Method
+	Reason string // why Grades is nil
+}
+
+// graded is the last ForecastQuality of a scheduler.
+type graded struct {
+	ForecastQuality
+	from, to time.Duration // as asked for
+	clockSet int64
+	grader   *generation.Grader
+}
+
+// longestGraded bounds the time that is graded at once: ledgers go back for 30 days, and forecasts need a past.
+const longestGraded = 14 * 24 * time.Hour
+
+// ForecastQuality grades the forecasts of past hours as rounds make them, with the seed of the scheduler's rounds. A
+// zero to is the latest event, a zero from a week before. One scheduler's are graded at a time; grades are kept until
+// the next full hour.
+func (s *Service) ForecastQuality(ctx context.Context, id string, from, to time.Time) (out ForecastQuality, err error) {
+	p, err := s.readPast(ctx, id)
+	if err != nil {
+		return out, err
+	}
+	v := p.m.snapshot.Load()
+	switch {
+	case v.Type == External:
+		return ForecastQuality{Reason: "no round forecasts an external scheduler"}, nil
+	case p.zero.IsZero():
+		return ForecastQuality{Reason: "there are no events yet"}, nil
+	}
+	begin, end := p.week(from, to)
+	end = p.zero.Add(end).UTC().Truncate(time.Hour).Sub(p.zero)
+	if end-begin > longestGraded {
+		return out, fmt.Errorf("%w: %s to %s is longer than the 14 days that are graded at once", rollout.ErrState,
+			p.zero.Add(begin).Format(time.RFC3339), p.zero.Add(end).Format(time.RFC3339))
+	}
+	select { // grades take memory for all jobs of their time
+	case s.grades <- struct{}{}:
+		defer func() { <-s.grades }()
+	case <-ctx.Done():
+		return out, ctx.Err()
+	}
+	method := v.Policy.WithDefaults().Rule.Generator()
+	p.m.mu.Lock()
+	last := p.m.graded
+	p.m.mu.Unlock()
+	same := last.grader != nil && last.clockSet == v.ClockSet && last.Method == method
+	if same && last.from == begin && last.to == end {
+		last.At = p.zero.Add(p.at)
+		return last.ForecastQuality, nil
+	}
+	if !same {
+		last = graded{clockSet: v.ClockSet, grader: generation.NewGrader(p.zero, method)}
+	}
+	last.from, last.to = begin, end
+	last.ForecastQuality = ForecastQuality{Zero: p.zero, At: p.zero.Add(p.at), Method: method}
+	seen := v.at(p.ledger, p.at)
+	last.Grades, err = seen.Grade(ctx, last.grader, begin, end, v.settings(1).Seed)
+	if errors.Is(err, generation.ErrShortHistory) {
+		last.Reason, err = err.Error(), nil
+	}
+	if err != nil {
+		return out, err
+	}
+	p.m.mu.Lock()
+	p.m.graded = last
+	p.m.mu.Unlock()
+	return last.ForecastQuality, nil
+}
+
+// week are the instants of a window: a zero to is the latest event, a zero from a week before.
+func (p *past) week(from, to time.Time) (begin, end time.Duration) {
+	end = p.at
+	if !to.IsZero() {
+		end = min(end, to.Sub(p.zero))
+	}
+	begin = end - 7*24*time.Hour
+	if !from.IsZero() {
+		begin = from.Sub(p.zero)
+	}
+	return begin, end
+}
