@@ -55,7 +55,9 @@ func (s *Service) Energy(ctx context.Context, id string, q EnergyQuery) (out Ene
 	case p.zero.IsZero():
 		return Energy{Reason: "there are no events yet"}, nil
 	}
+	v, tariff := p.m.snapshot.Load(), s.o.Energy()
 	begin, end := p.week(q.From, q.To)
+	begin = max(begin, 0, v.horizon(p.at)) // nothing is known of the time before
 	if whole := p.zero.Add(end).UTC().Truncate(time.Hour).Sub(p.zero); whole > begin {
 		end = whole
 	}
@@ -73,7 +75,6 @@ func (s *Service) Energy(ctx context.Context, id string, q EnergyQuery) (out Ene
 	case <-ctx.Done():
 		return out, ctx.Err()
 	}
-	v, tariff := p.m.snapshot.Load(), s.o.Energy()
 	p.m.mu.Lock()
 	last := p.m.metered
 	p.m.mu.Unlock()

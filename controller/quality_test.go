@@ -18,7 +18,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// days of jobs that start at once on 40 GPUs; the last one never ends.
+// recordedDays are jobs that start at once, more at midnight than at noon.
 func recordedDays(t *testing.T, days int) *workload.Workload {
 	r := rand.New(rand.NewPCG(1, 2))
 	var jobs []workload.Job
@@ -36,7 +36,7 @@ func recordedDays(t *testing.T, days int) *workload.Workload {
 	return w
 }
 
-// replayed is a service that has been told of the jobs of a workload until an instant.
+// replayed is a service that received the events of a workload until an instant.
 func replayed(t *testing.T, w *workload.Workload, until time.Duration, tariff func() *energy.Tariff) *harness {
 	h := &harness{t: t, dir: t.TempDir(), energy: tariff,
 		decide: func(_ context.Context, in round.Input) (round.Decision, error) {
@@ -104,7 +104,8 @@ func TestForecastQuality(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g := got.Jobs; g.WAPE != want.WAPE || g.Coverage80 != want.Coverage80 || g.Forecasts != 48 || g.Came != want.Came {
+	if g := got.Jobs; g.WAPE != want.WAPE || g.Coverage80 != want.Coverage80 || g.Forecasts != 48 ||
+		g.Came != want.Came {
 		t.Errorf("%+v, and forecast eval has %+v", g, want)
 	}
 	came := 0
@@ -189,8 +190,8 @@ func TestEnergy(t *testing.T) {
 	close("GPU-hours", got.GPUHours, want.GPUHours)
 	close("capacity", got.Capacity, want.Capacity)
 	if len(got.Hourly) != 36 || len(got.Tenants) != 3 || got.MeasuredGPUHours != 0 || got.GPUModel == "" {
-		t.Errorf("%d hours, tenants %v, %g measured GPU-hours of %q", len(got.Hourly), got.Tenants, got.MeasuredGPUHours,
-			got.GPUModel)
+		t.Errorf("%d hours, tenants %v, %g measured GPU-hours of %q", len(got.Hourly), got.Tenants,
+			got.MeasuredGPUHours, got.GPUModel)
 	}
 
 	// Nodes that are down draw nothing.

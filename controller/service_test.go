@@ -78,7 +78,8 @@ func (h *harness) open() {
 		s = h.wrap(s)
 	}
 	if h.service, err = controller.NewService(controller.Options{Store: s, Decide: h.decide,
-		Workers: 1, Now: h.now, Energy: h.energy, Retain: h.retain, KeepRounds: h.keep, RoundLimit: h.roundLimit}); err != nil {
+		Workers: 1,
+		Now:     h.now, Energy: h.energy, Retain: h.retain, KeepRounds: h.keep, RoundLimit: h.roundLimit}); err != nil {
 		h.t.Fatal(err)
 	}
 	run(h.service, h.hooks())

@@ -83,6 +83,7 @@ type Client struct {
 	Metrics        pb.MetricServiceClient
 
 	Workloads pb.WorkloadServiceClient
+	Jobs      pb.JobServiceClient
 }
 
 // Call connects and runs f, within the timeout unless f streams.
@@ -109,7 +110,7 @@ func (f *ClientFlags) Call(ctx context.Context, streams bool, run func(context.C
 			pb.NewRoundServiceClient(conn), pb.NewExplanationServiceClient(conn),
 			pb.NewStudyServiceClient(conn), pb.NewOperationServiceClient(conn), pb.NewTelemetryServiceClient(conn),
 			pb.NewFindingServiceClient(conn), pb.NewMetricServiceClient(conn),
-			pb.NewWorkloadServiceClient(conn)}))
+			pb.NewWorkloadServiceClient(conn), pb.NewJobServiceClient(conn)}))
 }
 
 // About calls the service about the scheduler that the arguments name.

@@ -18,8 +18,8 @@ import (
 type pastFlags struct{ from, to string }
 
 func (p *pastFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.from, "from", "", "begin, RFC 3339 (default: a week before the end)")
-	cmd.Flags().StringVar(&p.to, "to", "", "end, RFC 3339 (default: the latest event)")
+	cmd.Flags().StringVar(&p.from, "from", "", "(default: a week before --to)")
+	cmd.Flags().StringVar(&p.to, "to", "", "(default: the latest event)")
 }
 
 func (p *pastFlags) read() (from, to *timestamppb.Timestamp, err error) {
@@ -49,7 +49,8 @@ forecast eval' grades forecasts of a trace by the same rules.`,
 			}
 			return cli.Ask(f, cmd, args, cli.SchedulerArg,
 				func(ctx context.Context, c *cli.Client, name string) (*pb.ForecastQuality, error) {
-					return c.Jobs.GetForecastQuality(ctx, &pb.GetForecastQualityRequest{Name: name, StartTime: from, EndTime: to})
+					return c.Jobs.GetForecastQuality(ctx, &pb.GetForecastQualityRequest{Name: name, StartTime: from,
+						EndTime: to})
 				}, func(w io.Writer, q *pb.ForecastQuality) error { return printQuality(w, q, hours) })
 		},
 	}
@@ -98,8 +99,8 @@ func printQuality(out io.Writer, q *pb.ForecastQuality, hours bool) error {
 	fmt.Fprintf(out, "\nrun times at submission: %d of %d jobs, %d have not ended\n", d.GetPredictedCount(),
 		d.GetSubmittedCount(), d.GetOpenCount())
 	if d.GetClassCount() > 0 {
-		fmt.Fprintf(out, "  class: %s right, with a probability of %s; calibration error %s\n", percentText(d.GetAccuracy()),
-			percentText(d.GetConfidence()), percentText(d.GetCalibrationError()))
+		fmt.Fprintf(out, "  class: %s right, with a probability of %s; calibration error %s\n",
+			percentText(d.GetAccuracy()), percentText(d.GetConfidence()), percentText(d.GetCalibrationError()))
 	}
 	if d.GetEndedCount() > 0 {
 		fmt.Fprintf(out, "  run time: %s in the band of 80 %%, wape %s, median relative error %s\n",
@@ -143,7 +144,8 @@ same rules.`,
 			}
 			return cli.Ask(f, cmd, args, cli.SchedulerArg,
 				func(ctx context.Context, c *cli.Client, name string) (*pb.EnergyAccount, error) {
-					return c.Jobs.GetEnergy(ctx, &pb.GetEnergyRequest{Name: name, StartTime: from, EndTime: to, JobCount: top})
+					return c.Jobs.GetEnergy(ctx, &pb.GetEnergyRequest{Name: name, StartTime: from, EndTime: to,
+						JobCount: top})
 				}, func(w io.Writer, e *pb.EnergyAccount) error { return printAccount(w, e, int(top)) })
 		},
 	}
@@ -179,9 +181,11 @@ func printAccount(out io.Writer, e *pb.EnergyAccount, top int) error {
 		return err
 	}
 	fmt.Fprintf(out, "\njobs held %s of %s GPU-hours; GPUs were measured in %s of these, the rest is modelled\n",
-		cli.ThreeDigits(e.GetGpuHours()), cli.ThreeDigits(e.GetCapacityGpuHours()), cli.ThreeDigits(e.GetMeasuredGpuHours()))
+		cli.ThreeDigits(e.GetGpuHours()), cli.ThreeDigits(e.GetCapacityGpuHours()),
+		cli.ThreeDigits(e.GetMeasuredGpuHours()))
 	if v := e.GetActivityGpuHours(); v > 0 {
-		fmt.Fprintf(out, "the power in %s of the measured GPU-hours follows from the activity of the GPU\n", cli.ThreeDigits(v))
+		fmt.Fprintf(out, "the power in %s of the measured GPU-hours follows from the activity of the GPU\n",
+			cli.ThreeDigits(v))
 	}
 	if g := e.GetAssumedGpuModel(); g != "" {
 		fmt.Fprintf(out, "the model of GPU is not registered: that of %s is assumed\n", strconv.Quote(g))
