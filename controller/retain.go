@@ -49,7 +49,8 @@ func (s *Service) DropEvents(ctx context.Context) ([]string, error) {
 		return nil, nil
 	}
 	s.skipRounds(ctx)
-	dropped, err := s.o.Store.DropEvents(ctx, Retention{Before: s.now().Add(-s.o.Retain), Needs: s.needs})
+	dropped, err := s.o.Store.DropEvents(ctx, Retention{Before: s.now().Add(-s.o.Retain), Needs: s.needs,
+		Cut: s.cutOf})
 	if len(dropped) > 0 {
 		s.o.Log.Info("old events dropped", "files", dropped)
 	}
@@ -92,52 +93,58 @@ func (s *Service) skipRounds(ctx context.Context) {
 	}
 }
 
-// needs is Retention.Needs.
-func (s *Service) needs(id string) (note func(workload.Event), rest func(workload.Event) (workload.Event, bool),
-	err error) {
-	cut, cluster, err := s.cutOf(id)
-	if err != nil {
-		return nil, nil, fmt.Errorf("scheduler %q: %w", id, err)
-	}
-	ledger := workload.NewLedger(cluster)
+// Needs returns the functions of Retention.Needs.
+func (c Cut) Needs() (note func(workload.Event), rest func(workload.Event) (workload.Event, bool)) {
+	ledger := workload.NewLedger(c.Cluster)
 	note = func(e workload.Event) {
-		if e.Time < cut {
+		if e.Time < c.From {
 			ledger.Apply(e)
 		}
 	}
 	var remainder func(workload.Event) (workload.Event, bool)
 	return note, func(e workload.Event) (workload.Event, bool) {
-		if e.Time >= cut {
+		if e.Time >= c.From {
 			return e, true
 		}
 		if remainder == nil {
-			ledger.Forget(cut)
+			ledger.Forget(c.From)
 			remainder = ledger.Remainder()
 		}
 		return remainder(e)
-	}, nil
+	}
 }
 
-// cutOf is the event time from which all events of a scheduler are needed, and its cluster. Events
-// of a scheduler that is purged are not needed, and all are kept of one that is quarantined.
-func (s *Service) cutOf(id string) (time.Duration, workload.Cluster, error) {
+// needs is Retention.Needs.
+func (s *Service) needs(id string) (note func(workload.Event), rest func(workload.Event) (workload.Event, bool),
+	err error) {
+	cut, err := s.cutOf(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	note, rest = cut.Needs()
+	return note, rest, nil
+}
+
+// cutOf is Retention.Cut. Events of a scheduler that is purged are not needed, and all are kept of one that is
+// quarantined.
+func (s *Service) cutOf(id string) (Cut, error) {
 	s.mu.RLock()
 	m := s.schedulers[id]
 	s.mu.RUnlock()
 	switch {
 	case m == nil:
-		return math.MaxInt64, workload.Cluster{}, nil
+		return Cut{From: math.MaxInt64}, nil
 	case m.fault != nil:
-		return math.MinInt64, workload.Cluster{}, nil
+		return Cut{From: math.MinInt64}, nil
 	}
 	if !m.isReady() {
-		return 0, workload.Cluster{}, errUnread
+		return Cut{}, fmt.Errorf("scheduler %q: %w", id, errUnread)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v := m.snapshot.Load()
 	if !m.history.Running() {
-		return math.MinInt64, v.Cluster, nil
+		return Cut{From: math.MinInt64, Cluster: v.Cluster}, nil
 	}
-	return min(v.roundTime()-round.Retention, m.history.Now()-s.o.Retain), v.Cluster, nil
+	return Cut{From: min(v.roundTime()-round.Retention, m.history.Now()-s.o.Retain), Cluster: v.Cluster}, nil
 }

@@ -307,6 +307,15 @@ type Retention struct {
 	// with each of them, then the second, which returns the part of it to keep, if any.
 	Needs func(scheduler string) (note func(workload.Event), rest func(workload.Event) (workload.Event, bool),
 		err error)
+	// Cut is from where Needs follows: a store with copies of it elsewhere tells it to them.
+	Cut func(scheduler string) (Cut, error)
+}
+
+// Cut says which events of a scheduler are needed: all from an event time on, and those before it on which the state
+// of jobs and of the cluster rests.
+type Cut struct {
+	From    time.Duration    `json:"from"`
+	Cluster workload.Cluster `json:"cluster"`
 }
 
 // ErrDropped is the error of events that are not there any more.

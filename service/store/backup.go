@@ -376,6 +376,16 @@ const stagingDir = ".restore"
 // Restore makes a store of an archive, in a directory that must be empty or missing. The archive is compared with
 // its manifest and the store is opened before a file gets its name; after an error the directory is unchanged.
 func Restore(in io.Reader, dir string) (m *Manifest, err error) {
+	return restore(in, dir, Options{NewEpoch: true, Adopt: true})
+}
+
+// RestoreReplica makes a replica of an archive, as Restore does, which goes on with the log from the place of the
+// archive on.
+func RestoreReplica(in io.Reader, dir string) (m *Manifest, err error) {
+	return restore(in, dir, Options{Replica: true, Adopt: true})
+}
+
+func restore(in io.Reader, dir string, o Options) (m *Manifest, err error) {
 	_, missing := os.Stat(dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -415,7 +425,7 @@ func Restore(in io.Reader, dir string) (m *Manifest, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := initRestored(staging); err != nil {
+	if err := initRestored(staging, o); err != nil {
 		return nil, err
 	}
 	for _, f := range slices.Backward(m.Files) { // config.db, which makes it a store, is the last
@@ -433,9 +443,9 @@ func Restore(in io.Reader, dir string) (m *Manifest, err error) {
 	return m, nil
 }
 
-// initRestored begins a new epoch in a restored store and reads config.db.
-func initRestored(dir string) error {
-	s, err := Open(dir, Options{NewEpoch: true})
+// initRestored opens a restored store for the first time and reads config.db.
+func initRestored(dir string, o Options) error {
+	s, err := Open(dir, o)
 	if err != nil {
 		return err
 	}

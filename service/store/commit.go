@@ -80,7 +80,7 @@ func (r *Store) commitCalls(open *[]*configCall) error {
 					return err
 				}
 			}
-			return nil
+			return r.mark(tx)
 		})
 		if refused < 0 {
 			return err

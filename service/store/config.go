@@ -98,12 +98,28 @@ func (r *Store) Commit(ctx context.Context, c controller.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return r.change(func(tx *bolt.Tx) error {
-		if err := r.checkFollows(tx, &c); err != nil {
-			return err
-		}
-		return putChange(tx, &c)
-	})
+	one := storedChangeOf(&c)
+	return r.change(func(tx *bolt.Tx) error { return r.putChange(tx, one) })
+}
+
+// storedChange is a controller.Change as it is stored.
+type storedChange struct {
+	Scheduler      controller.Scheduler           `json:"scheduler"`
+	Revisions      []controller.SchedulerRevision `json:"revisions,omitempty"`
+	Deletion       *controller.Deletion           `json:"deletion,omitempty"`
+	Configurations []configRecord                 `json:"configurations,omitempty"`
+	Dropped        []int64                        `json:"dropped,omitempty"`
+	Request        *controller.Request            `json:"request,omitempty"`
+	Audit          *audit.Record                  `json:"audit,omitempty"`
+}
+
+func storedChangeOf(c *controller.Change) *storedChange {
+	out := &storedChange{Scheduler: c.Scheduler, Revisions: c.Revisions, Deletion: c.Deletion, Dropped: c.Dropped,
+		Request: c.Request, Audit: c.Audit}
+	for _, one := range c.Configurations {
+		out.Configurations = append(out.Configurations, configRecordOf(one))
+	}
+	return out
 }
 
 // update commits to config.db. After a failed write or fsync the state of the file's cached pages is unknown: the
@@ -155,7 +171,7 @@ func (r *Store) reopenConfig() (err error) {
 
 // checkFollows checks that a change follows the stored version of its scheduler. One of a damaged record replaces it:
 // memory has the scheduler. A deletion leaves the record as it is.
-func (r *Store) checkFollows(tx *bolt.Tx, c *controller.Change) error {
+func (r *Store) checkFollows(tx *bolt.Tx, c *storedChange) error {
 	if c.Deletion != nil {
 		return nil
 	}
@@ -178,7 +194,11 @@ func (r *Store) checkFollows(tx *bolt.Tx, c *controller.Change) error {
 	return nil
 }
 
-func putChange(tx *bolt.Tx, c *controller.Change) error {
+// putChange writes a change if it follows the stored version.
+func (r *Store) putChange(tx *bolt.Tx, c *storedChange) error {
+	if err := r.checkFollows(tx, c); err != nil {
+		return err
+	}
 	id := []byte(c.Scheduler.ID)
 	if c.Deletion != nil {
 		return errors.Join(putJSON(tx, id, c.Deletion, deletionsBucket), putAudit(tx, c.Audit),
@@ -245,7 +265,17 @@ func (r *Store) Note(ctx context.Context, one audit.Record) error {
 	return r.change(func(tx *bolt.Tx) error { return putAudit(tx, &one) })
 }
 
-func putConfig(tx *bolt.Tx, scheduler string, cfg *rollout.Configuration) error {
+func configRecordOf(cfg *rollout.Configuration) configRecord {
+	return configRecord{
+		UID: cfg.UID, Revision: cfg.Revision, State: cfg.State, Origin: cfg.Origin,
+		Values: json.RawMessage(cfg.Config.Canonical()), Hash: cfg.Hash, Space: cfg.Space,
+		Created: cfg.Created, Updated: cfg.Updated, Offered: cfg.Offered, OfferedAt: cfg.OfferedAt,
+		Reason: cfg.Reason, Evidence: cfg.Evidence, Ack: cfg.Ack, Left: cfg.Left, Incident: cfg.Incident,
+		Review: cfg.Review,
+	}
+}
+
+func putConfig(tx *bolt.Tx, scheduler string, cfg configRecord) error {
 	b, err := bucket(tx, configsBucket, scheduler)
 	if err != nil {
 		return err
@@ -272,14 +302,8 @@ func putConfig(tx *bolt.Tx, scheduler string, cfg *rollout.Configuration) error 
 				scheduler, cfg.Revision, next, errRevision)
 		}
 	}
-	record := configRecord{
-		UID: cfg.UID, Revision: cfg.Revision, State: cfg.State, Origin: cfg.Origin,
-		Values: json.RawMessage(cfg.Config.Canonical()), Hash: cfg.Hash, Space: cfg.Space,
-		Created: cfg.Created, Updated: cfg.Updated, Offered: cfg.Offered, OfferedAt: cfg.OfferedAt,
-		Reason: cfg.Reason, Evidence: cfg.Evidence, Ack: cfg.Ack, Left: cfg.Left, Incident: cfg.Incident,
-		Review: cfg.Review, Previous: before.Previous,
-	}
-	return putTwice(tx, key, record, configsBucket, scheduler)
+	cfg.Previous = before.Previous
+	return putTwice(tx, key, cfg, configsBucket, scheduler)
 }
 
 // dropConfigs removes revisions, and notes in the one after each gap which one is before. The cursor walks before the

@@ -50,6 +50,9 @@ func (r *Store) initEpoch(o Options) {
 			return json.Unmarshal(payload, &r.epoch)
 		})
 	})
+	if r.replica != nil && !o.NewEpoch { // the log has it
+		return
+	}
 	file, why := fileIdentity(filepath.Join(r.dir, configFile)), ""
 	switch {
 	case r.epoch.ID == "":

@@ -22,7 +22,7 @@ import (
 // and a program of a lower reader version refuses the directory.
 const (
 	layoutVersion = 2
-	readerVersion = 7 // the highest of fieldReaders
+	readerVersion = 8 // the highest of fieldReaders, and replicaReader
 	layout1Reader = 1 // the reader version of records of layout 1
 )
 

@@ -108,7 +108,9 @@ func (r *Store) appendGroup(calls []*appendCall) error {
 		}
 	}
 	ends := r.timed(eventsKind)
-	err := r.write(name, r.segment, func(tx *bolt.Tx) error { return putEvents(tx, name, calls) })
+	err := r.write(name, r.segment, func(tx *bolt.Tx) error {
+		return errors.Join(putEvents(tx, name, calls), r.mark(tx))
+	})
 	ends()
 	if err != nil {
 		// After a failed write or fsync the state of the file's cached pages

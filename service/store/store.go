@@ -36,6 +36,8 @@ var (
 	ErrFull   = errors.New("the disk is full")
 	ErrNewer  = errors.New("the directory was written by a newer version of autosched")
 	ErrLost   = errors.New("config.db is missing or empty")
+	// ErrReplica is the error of a directory that is opened as what it is not.
+	ErrReplica = errors.New("the directory belongs to a cluster")
 )
 
 // Folders in the directory of a service: of evaluators' jobs, and of findings, whose files are replaced, never changed.
@@ -69,6 +71,10 @@ type Options struct {
 	NewID func() string
 	// Log has damage that a change replaces; nothing is logged if nil.
 	Log *slog.Logger
+	// Replica opens a directory that follows a log: only Apply changes it, at the times of the log.
+	Replica bool
+	// Adopt makes a directory what Replica says: one that was just restored, or whose move to a cluster did not end.
+	Adopt bool
 }
 
 // Store is an open directory. It is safe for concurrent use.
@@ -117,6 +123,8 @@ type Store struct {
 	lastChange, lastEvents outcome // of the last writes
 	commits                *prometheus.HistogramVec
 
+	replica *replica // nil of a store that follows no log
+
 	appends    chan *appendCall
 	closing    chan struct{}
 	writerDone chan struct{}
@@ -146,6 +154,10 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	r := newStore(dir)
 	r.log = o.Log
+	if o.Replica {
+		r.replica = &replica{}
+		o.Now = r.replica.now
+	}
 	r.now, r.appends, r.commits = o.Now, make(chan *appendCall), newCommits()
 	r.writerDone = make(chan struct{})
 	err := r.checkLost(o.StartAnew)
@@ -163,6 +175,9 @@ func Open(dir string, o Options) (*Store, error) {
 	if err = r.findCheckpoint(); err == nil {
 		r.reserve = newReserve(dir, o.Shed)
 		err = r.upgrade()
+	}
+	if err == nil {
+		err = r.openReplica(o.Adopt)
 	}
 	if err != nil {
 		if r.config != nil {
@@ -190,6 +205,7 @@ func (r *Store) Close() error {
 		close(r.closing)
 		r.writer.Do(func() { close(r.writerDone) })
 		<-r.writerDone
+		r.closeSegment() // of a replica
 		for _, name := range auxFiles {
 			s := r.aux(name)
 			s.mu.Lock()

@@ -22,12 +22,7 @@ var studyKey = []byte("study")
 // EnqueueStudy queues a change of a study. Changes that wait share a commit; a change that does not follow the stored
 // state of its study, or whose study cannot be read, fails alone.
 func (r *Store) EnqueueStudy(c studies.Change) (wait func() error) {
-	return r.enqueue(func(tx *bolt.Tx) error {
-		if err := checkStudy(tx, &c); err != nil {
-			return err
-		}
-		return putStudy(tx, &c)
-	}, true)
+	return r.enqueue(func(tx *bolt.Tx) error { return putStudy(tx, &c) }, true)
 }
 
 // checkStudy checks that a change follows the stored state of its study.
@@ -56,7 +51,11 @@ func checkStudy(tx *bolt.Tx, c *studies.Change) error {
 	return nil
 }
 
+// putStudy writes a change if it follows the stored state.
 func putStudy(tx *bolt.Tx, c *studies.Change) error {
+	if err := checkStudy(tx, c); err != nil {
+		return err
+	}
 	of, err := bucket(tx, studiesBucket, c.Scheduler)
 	if err != nil {
 		return err

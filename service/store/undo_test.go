@@ -20,7 +20,7 @@ func TestFailedCommitIsUndone(t *testing.T) {
 		r.configMu.Lock()
 		err := r.write(configFile, r.config, func(tx *bolt.Tx) error {
 			r.failedCommit, r.pageSize = uint64(tx.ID()), int64(tx.DB().Info().PageSize)
-			return putChange(tx, &refused)
+			return r.putChange(tx, storedChangeOf(&refused))
 		})
 		if err != nil {
 			t.Fatal(err)

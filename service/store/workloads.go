@@ -34,42 +34,48 @@ func (r *Store) ChangeWorkloads(c workloads.Change) error {
 			return err
 		}
 	}
-	err := r.change(func(tx *bolt.Tx) error {
-		b, err := bucket(tx, workloadsBucket, c.Scheduler)
-		if err != nil {
-			return err
-		}
-		if key := []byte(c.Record.ID); c.Delete {
-			err = b.Delete(key)
-		} else {
-			err = putIn(b, key, &c.Record)
-		}
-		if err != nil {
-			return err
-		}
-		if err := putAudit(tx, c.Audit); err != nil {
-			return err
-		}
-		return putRequest(tx, c.Request)
-	})
+	err := r.change(func(tx *bolt.Tx) error { return putWorkload(tx, &c) })
 	if (err == nil) == c.Delete {
 		r.dropText(c.SchedulerUID, c.Record.UID)
 	}
 	return err
 }
 
-func (r *Store) putText(scheduler, uid string, text []byte) error {
-	return r.writeAux(&r.workloads, func(tx *bolt.Tx) error {
-		b, err := bucket(tx, scheduler)
-		rest := text
-		for part := 0; err == nil && len(rest) > 0; part++ {
-			n := min(textPart, len(rest))
-			key := partKey(uid, part)
-			err = b.Put(key, appendRecord(nil, key, func(dst []byte) []byte { return append(dst, rest[:n]...) }))
-			rest = rest[n:]
-		}
+// putWorkload writes the record of a workload, or removes it.
+func putWorkload(tx *bolt.Tx, c *workloads.Change) error {
+	b, err := bucket(tx, workloadsBucket, c.Scheduler)
+	if err != nil {
 		return err
-	})
+	}
+	if key := []byte(c.Record.ID); c.Delete {
+		err = b.Delete(key)
+	} else {
+		err = putIn(b, key, &c.Record)
+	}
+	if err != nil {
+		return err
+	}
+	if err := putAudit(tx, c.Audit); err != nil {
+		return err
+	}
+	return putRequest(tx, c.Request)
+}
+
+// putText writes a text.
+func (r *Store) putText(scheduler, uid string, text []byte) error {
+	return r.writeAux(&r.workloads, func(tx *bolt.Tx) error { return putParts(tx, scheduler, uid, 0, text) })
+}
+
+// putParts writes a text, or a stretch of one that begins with a part.
+func putParts(tx *bolt.Tx, scheduler, uid string, first int, text []byte) error {
+	b, err := bucket(tx, scheduler)
+	for part := first; err == nil && len(text) > 0; part++ {
+		n := min(textPart, len(text))
+		key := partKey(uid, part)
+		err = b.Put(key, appendRecord(nil, key, func(dst []byte) []byte { return append(dst, text[:n]...) }))
+		text = text[n:]
+	}
+	return err
 }
 
 // dropText removes the text of a workload, unless a backup is being made. KeepWorkloads removes texts that stay.

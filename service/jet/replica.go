@@ -1,0 +1,344 @@
+package jet
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/autosched/autosched/service/store"
+)
+
+const (
+	// callTimeout bounds a call of the engine, and patience the time in which a leader learns whether an entry was
+	// stored: less than its lease.
+	callTimeout = 2 * time.Second
+	patience    = 5 * time.Second
+	duplicates  = 2 * time.Minute
+	damaged     = ".damaged" // of the directory of a replica that was made anew
+)
+
+// Errors of replicas and stores.
+var (
+	// ErrDeposed is the error of a store whose node leads no more. A change that was under way may have been made.
+	ErrDeposed = fmt.Errorf("the node does not lead any more: %w", store.ErrClosed)
+	// ErrMigration is the error of a cluster to which records were being moved.
+	ErrMigration = errors.New("the move of a directory to this cluster did not end: repeat it")
+	// errBehind is the error of a replica that needs entries that are removed.
+	errBehind = errors.New("the replica is behind the log")
+)
+
+// Options of a replica. Dir is required.
+type Options struct {
+	Dir   string
+	Log   *slog.Logger     // nothing is logged if nil
+	Now   func() time.Time // the clock of entries; time.Now if nil
+	NewID func() string    // makes ids of epochs, secrets and entries; crypto/rand.Text if nil
+	// SnapshotAfter is the size of the log, in bytes, from which an archive replaces it; DefaultSnapshotAfter if 0.
+	SnapshotAfter uint64
+}
+
+// Replica is the directory of a node, which follows the log.
+type Replica struct {
+	e *Engine
+	o Options
+
+	turn sync.Mutex // held while entries are applied, by Run or by a Store until it is closed
+
+	mu      sync.Mutex // guards the ones below
+	leading bool
+	stop    context.CancelFunc // ends the present turn of Run; nil for none
+	resumed chan struct{}      // closed and replaced when a leader ends
+
+	applying sync.Mutex // held while an entry is applied, and while an archive is made
+	store    *store.Store
+	term     uint64
+	last     time.Time // of the last entry
+	unready  error     // why Open could not open the directory
+
+	applied, known atomic.Uint64
+	appliedAt      atomic.Int64
+}
+
+// Open opens the replica of a node, and makes it from the last archive if it is missing.
+func Open(ctx context.Context, e *Engine, o Options) (*Replica, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.NewID == nil {
+		o.NewID = rand.Text
+	}
+	if o.SnapshotAfter == 0 {
+		o.SnapshotAfter = DefaultSnapshotAfter
+	}
+	r := &Replica{e: e, o: o, resumed: make(chan struct{})}
+	entries, err := os.ReadDir(o.Dir)
+	if err == nil && len(entries) > 0 {
+		if err = r.open(); errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrLost) {
+			err = r.remake(ctx, err)
+		}
+	} else {
+		err = r.restore(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("replica: %w", err)
+	}
+	return r, nil
+}
+
+// open opens the directory.
+func (r *Replica) open() (err error) {
+	r.store, err = store.Open(r.o.Dir, store.Options{Replica: true, Log: r.o.Log, NewID: r.o.NewID})
+	if err == nil {
+		r.applied.Store(r.store.Place().Sequence)
+	}
+	return err
+}
+
+// remake sets the directory aside and makes the replica from the last archive.
+func (r *Replica) remake(ctx context.Context, why error) error {
+	r.o.Log.Error("the replica is made anew, and the former one is set aside", "as", r.o.Dir+damaged, "err", why)
+	if r.store != nil {
+		_ = r.store.Close()
+	}
+	if err := os.RemoveAll(r.o.Dir + damaged); err != nil {
+		return err
+	}
+	if err := os.Rename(r.o.Dir, r.o.Dir+damaged); err != nil {
+		return err
+	}
+	return r.restore(ctx)
+}
+
+// Close releases the directory. The replica must not be used any more.
+func (r *Replica) Close() error {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	return r.store.Close()
+}
+
+// Run follows the log until the context ends, while the node does not lead. An error means that this program cannot
+// follow it.
+func (r *Replica) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	all.Go(func() { r.archives(ctx) })
+	for {
+		r.mu.Lock()
+		resumed := r.resumed
+		if r.leading {
+			r.mu.Unlock()
+			select {
+			case <-resumed:
+			case <-ctx.Done():
+				return nil
+			}
+			continue
+		}
+		turn, stop := context.WithCancel(ctx)
+		r.stop = stop
+		r.mu.Unlock()
+		r.turn.Lock()
+		err := r.follow(turn)
+		if turn.Err() == nil && (errors.Is(err, errBehind) || errors.Is(err, errChain) || errors.Is(err, errEntry) ||
+			errors.Is(err, store.ErrCorrupt)) {
+			err = r.remake(turn, err)
+		}
+		r.turn.Unlock()
+		ended := turn.Err() != nil
+		stop()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, store.ErrNewer):
+			return fmt.Errorf("replica: %w", err)
+		case err != nil && !ended:
+			r.o.Log.Error("the log is not followed; trying again", "in", time.Second, "err", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+	}
+}
+
+// follow applies entries as they come. The caller must hold turn.
+func (r *Replica) follow(ctx context.Context) error {
+	stream, err := r.e.js.Stream(ctx, logStream)
+	if err != nil {
+		return err
+	}
+	if _, err := r.catchUp(ctx, stream); err != nil {
+		return err
+	}
+	c, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.store.Place().Sequence + 1})
+	if err != nil {
+		return err
+	}
+	messages, err := c.Messages()
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	defer context.AfterFunc(ctx, messages.Stop)()
+	for {
+		m, err := messages.Next()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return err
+		}
+		r.known.Store(meta.Sequence.Stream + meta.NumPending)
+		if meta.Sequence.Stream <= r.store.Place().Sequence {
+			continue
+		}
+		if err := r.apply(meta.Sequence.Stream, m.Data()); err != nil {
+			return err
+		}
+	}
+}
+
+// catchUp applies what the log has, and returns its last sequence. The caller must hold turn.
+func (r *Replica) catchUp(ctx context.Context, stream jetstream.Stream) (last uint64, err error) {
+	info, err := stream.Info(ctx)
+	if err != nil {
+		return 0, err
+	}
+	last = info.State.LastSeq
+	r.known.Store(last)
+	at := r.store.Place().Sequence
+	switch {
+	case at > last:
+		return 0, fmt.Errorf("%w: it is at entry %d, the log ends at %d", errChain, at, last)
+	case at < last && at+1 < info.State.FirstSeq:
+		return 0, fmt.Errorf("%w: it is at entry %d, the log begins at %d", errBehind, at, info.State.FirstSeq)
+	}
+	for at < last {
+		m, err := stream.GetMsg(ctx, at+1, jetstream.WithGetMsgSubject(logPrefix+">"))
+		if err != nil {
+			return 0, err
+		}
+		if err := r.apply(m.Sequence, m.Data); err != nil {
+			return 0, err
+		}
+		at = m.Sequence
+	}
+	return last, nil
+}
+
+// apply applies an entry that was read.
+func (r *Replica) apply(sequence uint64, text []byte) error {
+	before := r.store.Place()
+	e, chain, err := decode(text, before)
+	if err != nil {
+		return fmt.Errorf("entry %d after %d: %w", sequence, before.Sequence, err)
+	}
+	_, err = r.applied1(store.Place{Sequence: sequence, Chain: chain}, &e)
+	return err
+}
+
+// applied1 applies an entry.
+func (r *Replica) applied1(at store.Place, e *entry) ([]store.Result, error) {
+	r.applying.Lock()
+	defer r.applying.Unlock()
+	out, err := r.store.Apply(at, e.Time, e.Ops)
+	if err != nil {
+		return nil, err
+	}
+	r.term = max(r.term, e.Term)
+	r.last = e.Time
+	r.applied.Store(at.Sequence)
+	r.appliedAt.Store(e.Time.UnixNano())
+	return out, nil
+}
+
+// Position returns the last entry that is applied, the last one that is known of, and the time of the former by the
+// clock of its leader.
+func (r *Replica) Position() (applied, known uint64, at time.Time) {
+	applied = r.applied.Load()
+	return applied, max(applied, r.known.Load()), time.Unix(0, r.appliedAt.Load()).UTC()
+}
+
+// Lead makes the node the one that writes, with a term above all earlier ones, once the replica has the whole log. The
+// error is ErrDeposed if the log has a later term.
+func (r *Replica) Lead(ctx context.Context, term uint64) (*Store, error) {
+	r.mu.Lock()
+	if r.leading {
+		r.mu.Unlock()
+		return nil, errors.New("replica: it leads already")
+	}
+	r.leading = true
+	if r.stop != nil {
+		r.stop()
+	}
+	r.mu.Unlock()
+	r.turn.Lock()
+	s, err := r.lead(ctx, term)
+	if err != nil {
+		r.resume()
+		return nil, fmt.Errorf("replica: %w", err)
+	}
+	return s, nil
+}
+
+// resume lets Run go on. The caller must hold turn, which is released.
+func (r *Replica) resume() {
+	r.turn.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leading = false
+	close(r.resumed)
+	r.resumed = make(chan struct{})
+}
+
+func (r *Replica) lead(ctx context.Context, term uint64) (*Store, error) {
+	stream, err := r.e.js.Stream(ctx, logStream)
+	if err != nil {
+		return nil, err
+	}
+	s := newStore(r, term)
+	for {
+		if _, err := r.catchUp(ctx, stream); err != nil {
+			return nil, err
+		}
+		if r.term >= term {
+			return nil, fmt.Errorf("%w: the log has term %d, this one would have %d", ErrDeposed, r.term, term)
+		}
+		var ops []*store.Op
+		if r.store.Place().Sequence == 0 {
+			if epoch := r.store.Epoch(); epoch.ID != "" {
+				return nil, ErrMigration
+			}
+			ops = append(ops, store.EpochOp(r.o.Now(), r.o.NewID, r.store.Epoch(), nil, "the cluster is new"))
+		}
+		err := s.begin(ctx, stream, ops)
+		if errors.Is(err, ErrDeposed) { // another entry came first: read it
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		break
+	}
+	go s.publish()
+	go s.apply()
+	return s, nil
+}

@@ -1,0 +1,163 @@
+package jet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/autosched/autosched/service/store"
+)
+
+// DefaultSnapshotAfter is the size of the log from which an archive replaces it, in bytes.
+const DefaultSnapshotAfter = 64 << 20
+
+// archiveEvery is how often the size of the log is looked at.
+const archiveEvery = time.Minute
+
+// archivePrefix is of the names of archives, before the sequence of their last entry.
+const archivePrefix = "entry-"
+
+// archive is one in the object store.
+type archive struct {
+	name string
+	last uint64 // the entry up to which it goes
+}
+
+// archivesOf lists the archives, the newest first.
+func archivesOf(ctx context.Context, objects jetstream.ObjectStore) (out []archive, err error) {
+	all, err := objects.List(ctx)
+	if errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil, nil
+	}
+	for _, one := range all {
+		number, ok := strings.CutPrefix(one.Name, archivePrefix)
+		if last, err := strconv.ParseUint(number, 10, 64); ok && err == nil {
+			out = append(out, archive{one.Name, last})
+		}
+	}
+	slices.SortFunc(out, func(a, b archive) int { return cmp.Compare(b.last, a.last) })
+	return out, err
+}
+
+// restore makes the directory from the newest archive, or an empty one if there is none.
+func (r *Replica) restore(ctx context.Context) error {
+	objects, err := r.e.snapshots(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := archivesOf(ctx, objects)
+	if err != nil {
+		return err
+	}
+	if len(all) > 0 {
+		in, err := objects.Get(ctx, all[0].name)
+		if err != nil {
+			return fmt.Errorf("archive %s: %w", all[0].name, err)
+		}
+		_, err = store.RestoreReplica(in, r.o.Dir)
+		if err := errors.Join(err, in.Close()); err != nil {
+			return fmt.Errorf("archive %s: %w", all[0].name, err)
+		}
+		r.o.Log.Info("the replica is made from an archive", "entry", all[0].last)
+	}
+	return r.open()
+}
+
+// archives stores an archive where the log has grown. The nodes that do not lead come first.
+func (r *Replica) archives(ctx context.Context) {
+	ticker := time.NewTicker(archiveEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		r.mu.Lock()
+		limit := r.o.SnapshotAfter
+		if r.leading {
+			limit *= 2
+		}
+		r.mu.Unlock()
+		stream, err := r.e.js.Stream(ctx, logStream)
+		if err == nil && stream.CachedInfo().State.Bytes > limit {
+			err = r.Archive(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			r.o.Log.Error("no archive is stored; trying again", "in", archiveEvery, "err", err)
+		}
+	}
+}
+
+// Archive stores an archive of the replica, and removes the log before it and older archives. Entries wait while the
+// files are copied.
+func (r *Replica) Archive(ctx context.Context) error {
+	temp, err := os.CreateTemp(filepath.Dir(r.o.Dir), "archive-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(temp.Name()) }()
+	defer temp.Close()
+	r.applying.Lock()
+	last := r.store.Place().Sequence
+	if err = r.store.Mark(); err == nil {
+		_, err = r.store.Backup(ctx, temp)
+	}
+	r.applying.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := r.e.putArchive(ctx, temp, last); err != nil {
+		return err
+	}
+	stream, err := r.e.js.Stream(ctx, logStream)
+	if err != nil {
+		return err
+	}
+	return stream.Purge(ctx, jetstream.WithPurgeSequence(last+1))
+}
+
+// putArchive stores an archive, reads it back, and removes older ones.
+func (e *Engine) putArchive(ctx context.Context, in io.ReadSeeker, last uint64) error {
+	objects, err := e.snapshots(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := archivesOf(ctx, objects)
+	if err != nil {
+		return err
+	}
+	if _, err := in.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	name := archivePrefix + strconv.FormatUint(last, 10)
+	if _, err := objects.Put(ctx, jetstream.ObjectMeta{Name: name}, in); err != nil {
+		return fmt.Errorf("archive %s: %w", name, err)
+	}
+	back, err := objects.Get(ctx, name)
+	if err != nil {
+		return fmt.Errorf("archive %s: %w", name, err)
+	}
+	_, err = store.VerifyBackup(back)
+	if err := errors.Join(err, back.Close()); err != nil {
+		return fmt.Errorf("archive %s: %w", name, err)
+	}
+	for _, one := range before {
+		if one.last < last {
+			if err := objects.Delete(ctx, one.name); err != nil {
+				return fmt.Errorf("archive %s: %w", one.name, err)
+			}
+		}
+	}
+	return nil
+}
