@@ -307,7 +307,7 @@ type Retention struct {
 	// with each of them, then the second, which returns the part of it to keep, if any.
 	Needs func(scheduler string) (note func(workload.Event), rest func(workload.Event) (workload.Event, bool),
 		err error)
-	// Cut is from where Needs follows: a store with copies of it elsewhere tells it to them.
+	// Cut has what Needs follows from, for stores that other nodes copy.
 	Cut func(scheduler string) (Cut, error)
 }
 

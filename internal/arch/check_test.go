@@ -129,6 +129,9 @@ var layers = []layer{
 	{"service/studies", 5, []string{"controller", "study", "search/effects", "rollout", "space"}},
 	{"service/store", 5, []string{"controller", "service/reports", "service/studies", "service/workloads", "study",
 		"search", "rollout", "space", "workload", "internal/atomicfile"}},
+	// A second store, for several nodes.
+	{"service/jet", 6, []string{"controller", "service/reports", "service/store", "service/studies", "service/workloads",
+		"workload"}},
 	// A client of the service, and processes under faults.
 	{"service/nodetest", 6, []string{"api/autosched/v1", "client"}},
 	{"service/doctor", 5, []string{"rollout", "service/findings", "service/samples", "service/store", "service/studies",

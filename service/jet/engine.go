@@ -69,11 +69,11 @@ func (e *Engine) start(ctx context.Context) (err error) {
 	if e.js, err = jetstream.New(e.conn, jetstream.WithDefaultTimeout(callTimeout)); err != nil {
 		return err
 	}
-	for told := false; ; told = true {
+	for reported := false; ; reported = true {
 		if err = e.create(ctx); err == nil {
 			return nil
 		}
-		if !told {
+		if !reported {
 			e.log.Info("waiting for a majority of the servers", "err", err)
 		}
 		select {
@@ -98,7 +98,7 @@ func (e *Engine) embed() error {
 			return fmt.Errorf("embedded.client: %w", err)
 		}
 		o.TLSConfig, o.TLS, o.TLSVerify = security, security != nil, security != nil
-	} else { // routes begin once there is a listener, which nobody else can use
+	} else { // routes begin once there is a listener: this one lets no other in
 		token := rand.Text()
 		o.Host, o.Port, o.CustomClientAuthentication = "127.0.0.1", server.RANDOM_PORT, ownToken(token)
 		options = append(options, nats.Token(token))
@@ -212,7 +212,8 @@ func (e *Engine) checkSync(ctx context.Context, options []nats.Option) error {
 		}
 	}
 	if found < e.o.Replicas {
-		return fmt.Errorf("system account: %d servers with JetStream answer, %d replicas are wanted", found, e.o.Replicas)
+		return fmt.Errorf("system account: %d servers with JetStream answer, %d replicas are wanted", found,
+			e.o.Replicas)
 	}
 	return nil
 }
@@ -222,9 +223,9 @@ func (e *Engine) create(ctx context.Context) error {
 	if limit := e.conn.MaxPayload(); limit < 1<<20 {
 		return fmt.Errorf("the server takes messages of %d bytes: set max_payload to 1 MiB at least, better 8", limit)
 	}
-	_, err := e.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: logStream, Subjects: []string{logPrefix + ">"},
-		Storage: jetstream.FileStorage, Replicas: e.o.Replicas, Discard: jetstream.DiscardNew, DenyDelete: true,
-		Duplicates: duplicates})
+	_, err := e.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: logStream,
+		Subjects: []string{logPrefix + ">"}, Storage: jetstream.FileStorage, Replicas: e.o.Replicas,
+		Discard: jetstream.DiscardNew, DenyDelete: true, Duplicates: duplicates})
 	if err == nil {
 		_, err = e.Lease(ctx)
 	}

@@ -238,8 +238,8 @@ func (s *Store) put(ctx context.Context, calls []*call) (*group, error) {
 	}
 	text, chain := g.entry.encode(texts, s.at.Chain)
 	if limit := s.r.e.conn.MaxPayload(); int64(len(text))+1024 > limit {
-		return nil, fmt.Errorf("jet: the change has %d bytes, of %d that the server takes: raise max_payload", len(text),
-			limit)
+		return nil, fmt.Errorf("jet: the change has %d bytes, of %d that the server takes: raise max_payload",
+			len(text), limit)
 	}
 	sequence, err := s.send(ctx, subject(about), text)
 	if err != nil {

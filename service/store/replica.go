@@ -18,10 +18,10 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// A replica follows a log of changes: it applies the entries in their order, each at the time that the log gives it, so
-// that all replicas make the same records. How far it is, is written with the changes: in config.db with the last
-// change of an entry, and in the segment with the events of one, which come first. After a crash the rest of an entry is
-// applied again, and not the part that is there. Records of rounds, reports and texts may be applied twice.
+// A replica follows a log of changes: it applies the entries in their order, each at the time that the log gives it,
+// so that all replicas make the same records. How far it is, is written with the changes: in config.db with the last
+// change of an entry, and in the segment with the events of one, which come first. After a crash the rest of an entry
+// is applied again, and not the part that is there. Records of rounds, reports and texts may be applied twice.
 
 // Place is that of an entry in a log.
 type Place struct {
