@@ -321,7 +321,8 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 // Endpoint is a gRPC server and how to prove who calls it. Its errors begin with the
 // name of the field at fault, as YAML and flags have it.
 type Endpoint struct {
-	// Address is host:port, or a URL of a resolver such as unix:/run/autosched.
+	// Address is host:port, or a URL of a resolver such as unix:/run/autosched. Several host:port with commas between
+	// them are nodes of one service.
 	Address string `yaml:"address"`
 	// CA is a PEM file of the authority of the server's certificate, or SystemRoots. It
 	// encrypts the connection with TLS 1.3; without it the connection is plain.
@@ -339,9 +340,14 @@ const SystemRoots = "system"
 
 // Check returns the fault of the fields. It reads no file.
 func (e Endpoint) Check() error {
-	host, _, err := net.SplitHostPort(e.Address)
-	if err != nil && !strings.Contains(e.Address, ":/") { // as in unix:/run/autosched
-		return fmt.Errorf("server: %q is not host:port", e.Address)
+	all := split(e.Address)
+	loopback := true
+	for _, address := range all {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil && (len(all) > 1 || !strings.Contains(address, ":/")) { // as in unix:/run/autosched
+			return fmt.Errorf("server: %q is not host:port", address)
+		}
+		loopback = loopback && Loopback(host)
 	}
 	switch {
 	case (e.Cert == "") != (e.Key == ""):
@@ -349,7 +355,7 @@ func (e Endpoint) Check() error {
 	case e.Cert != "" && e.CA == "":
 		return fmt.Errorf("tls-cert: needs tls-ca, the authority of the server's certificate, or tls-ca %s",
 			SystemRoots)
-	case e.TokenFile != "" && e.CA == "" && !Loopback(host):
+	case e.TokenFile != "" && e.CA == "" && !loopback:
 		return fmt.Errorf("token-file: needs tls-ca: a token is not sent unencrypted to %s", e.Address)
 	}
 	return nil
@@ -361,10 +367,12 @@ func (e Endpoint) CheckCalled(allowPlaintext bool) error {
 	if err := e.Check(); err != nil {
 		return errors.New(strings.Replace(err.Error(), "server:", "address:", 1)) // as it is called there
 	}
-	host, _, err := net.SplitHostPort(e.Address)
-	if err == nil && e.CA == "" && !allowPlaintext && !Loopback(host) {
-		return fmt.Errorf("tls-ca: is missing: %s is not a loopback address, and would be called unencrypted; "+
-			"allow-plaintext: true permits that", e.Address)
+	for _, address := range split(e.Address) {
+		host, _, err := net.SplitHostPort(address)
+		if err == nil && e.CA == "" && !allowPlaintext && !Loopback(host) {
+			return fmt.Errorf("tls-ca: is missing: %s is not a loopback address, and would be called unencrypted; "+
+				"allow-plaintext: true permits that", address)
+		}
 	}
 	return nil
 }
@@ -392,17 +400,26 @@ func (e Endpoint) Dial(more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	}
 	retry := backoff.DefaultConfig
 	retry.MaxDelay = 2 * time.Second
+	target, all := e.Address, split(e.Address)
+	probe := keepalive.ClientParameters{Time: time.Minute, Timeout: 20 * time.Second}
+	if len(all) > 1 { // another one is there
+		target, probe = addressesScheme+":///"+all[0], keepalive.ClientParameters{Time: 10 * time.Second,
+			Timeout: 5 * time.Second}
+	}
 	options := []grpc.DialOption{grpc.WithTransportCredentials(transport),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: 5 * time.Second}),
 		// Finds a server that has stopped answering.
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: time.Minute, Timeout: 20 * time.Second})}
+		grpc.WithKeepaliveParams(probe)}
+	if len(all) > 1 {
+		options = append(options, (&addresses{all: all}).options()...)
+	}
 	if e.TokenFile != "" {
 		if _, err := readToken(e.TokenFile); err != nil {
 			return nil, err
 		}
 		options = append(options, grpc.WithPerRPCCredentials(tokenFile{e.TokenFile, e.CA != ""}))
 	}
-	conn, err := grpc.NewClient(e.Address, append(options, more...)...)
+	conn, err := grpc.NewClient(target, append(options, more...)...)
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}

@@ -50,6 +50,8 @@ type Options struct {
 	// Drain bounds the time of calls and rounds under way after the context of Run ends.
 	Drain time.Duration
 	Log   *slog.Logger
+	// Metrics are served beside the service's own.
+	Metrics []prometheus.Collector
 	// Notify receives READY=1 once all parts run and STOPPING=1 before any is stopped; not called if nil.
 	Notify func(state string) error
 }
@@ -216,11 +218,25 @@ func (s *service) serveAPI(ctx context.Context) error {
 	return <-served
 }
 
+// NewWebServer returns a server of HTTP for callers.
+func NewWebServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 64},
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+}
+
+// WebListener bounds the connections of callers by HTTP, and encrypts them if the access files say so.
+func WebListener(l net.Listener, a *access.Source) net.Listener {
+	l = netutil.LimitListener(l, maxWeb)
+	if config := a.TLS("h2", "http/1.1"); config != nil {
+		l = tls.NewListener(l, config)
+	}
+	return l
+}
+
 // serveWeb lets answers under way end until the deadline: the API, which the calls of HTTP go to, ended before.
 func (s *service) serveWeb(ctx context.Context) error {
-	web := &http.Server{Handler: s.server.Web(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 64},
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	web := NewWebServer(s.server.Web(), s.log)
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(s.web) }()
 	s.log.Info("answering HTTP: pages, /v1, /metrics, /healthz and /readyz", "address", s.web.Addr().String())
@@ -322,13 +338,13 @@ func open(o Options) (s *service, err error) {
 		if s.web, err = o.Web(); err != nil {
 			return s, err
 		}
-		s.web = netutil.LimitListener(s.web, maxWeb)
-		if config := o.Access.TLS("h2", "http/1.1"); config != nil {
-			s.web = tls.NewListener(s.web, config)
+		if !o.Server.Forwarded {
+			s.web = WebListener(s.web, o.Access)
 		}
 	}
 	so := o.Server
 	s.registry = prometheus.NewRegistry()
+	s.registry.MustRegister(o.Metrics...)
 	if s.webhook != nil {
 		s.registry.MustRegister(s.webhook)
 	}

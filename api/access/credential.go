@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
 	"strings"
 	"time"
 )
@@ -141,6 +143,11 @@ func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Handler.WithGroup(name)} }
+
+// WithAddress returns a context of a request by HTTP with the address that its caller connected to.
+func WithAddress(ctx context.Context, at net.Addr) context.Context {
+	return context.WithValue(ctx, http.LocalAddrContextKey, at)
+}
 
 type requestKey struct{}
 

@@ -31,6 +31,7 @@ import (
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/api/server/forward"
 )
 
 // rule says which callers may call a method.
@@ -260,6 +261,11 @@ func credentialOf(ctx context.Context) (access.Credential, error) {
 			return access.LocalCredential(info.caller), nil
 		case relayInfo:
 			return info.relay.credentialOf(ctx)
+		case forward.Info:
+			var err error
+			if state, err = forward.State(ctx); err != nil {
+				return access.Credential{}, fmt.Errorf("%w: %w", access.ErrIdentity, err)
+			}
 		}
 	}
 	header := ""
@@ -310,7 +316,7 @@ func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServe
 		return g.refused(stream.Context(), caller, info.FullMethod, err)
 	}
 	if r.open {
-		leave, err := g.server.quota.Anonymous(stream.Context())
+		leave, err := g.server.quota.Anonymous(forward.Context(stream.Context()))
 		if err != nil {
 			return err
 		}

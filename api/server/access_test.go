@@ -127,10 +127,14 @@ func newSecured(t *testing.T) *secured {
 		return round.Decision{Config: in.Incumbent.With("pack", space.Bool(true)).With("limit", space.Num(0.5)),
 			Adopt: true, Reason: "packed is better", Ratio: 1.5}, nil
 	}
+	forwarded := strings.HasPrefix(t.Name(), "TestForwarded/")
 	s.fixture = serveWith(t, t.TempDir(), controller.Options{Log: log, Decide: packs},
-		Options{Builtins: []controller.Builtin{testBuiltin}, Access: source, Log: log})
+		Options{Builtins: []controller.Builtin{testBuiltin}, Access: source, Log: log, Forwarded: forwarded})
 	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
 	s.address = l.Addr().String()
+	if forwarded {
+		l = s.frontOn(l, source)
+	}
 	go func() { _ = s.server.Serve(l) }()
 	return s
 }

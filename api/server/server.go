@@ -8,6 +8,7 @@ import (
 	crand "crypto/rand"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -38,6 +39,7 @@ import (
 	"github.com/autosched/autosched/api/server/admin"
 	"github.com/autosched/autosched/api/server/config"
 	"github.com/autosched/autosched/api/server/explain"
+	"github.com/autosched/autosched/api/server/forward"
 	"github.com/autosched/autosched/api/server/job"
 	"github.com/autosched/autosched/api/server/metric"
 	"github.com/autosched/autosched/api/server/operation"
@@ -84,6 +86,8 @@ type Options struct {
 	// Access encrypts connections and identifies callers; if nil, connections are
 	// plain and every caller may do anything.
 	Access *access.Source
+	// Forwarded says that callers come through the fronts of nodes: the listeners are those of a gate.
+	Forwarded bool
 	// Pages answers by HTTP where nothing else of Web does, without asking who calls; a list of paths if nil.
 	Pages http.Handler
 	// Registry has the metrics of Web; one of its own if nil.
@@ -115,6 +119,7 @@ type Server struct {
 	web      *web
 	quota    *rpc.Quota
 	pages    rpc.Pager
+	gated    bool // callers come through a gate
 
 	// The services of the API, nil if they are not served.
 	tuning    *tuning.Service
@@ -129,8 +134,7 @@ type Server struct {
 }
 
 const (
-	maxStreams     = 256    // calls of one connection
-	maxConnections = 10_000 // of which each takes memory before its caller is known
+	maxStreams     = 256 // calls of one connection
 	maxIdle        = 15 * time.Minute
 	defaultMessage = 4 << 20 // bytes
 )
@@ -139,7 +143,8 @@ const (
 func New(o Options) *Server {
 	o.setDefaults()
 	s := &Server{service: o.Service, log: o.Log, newID: o.NewID, health: health.NewServer(),
-		draining: make(chan struct{}), metrics: newMetrics(&o), quota: rpc.NewQuota(o.Limits, o.Now)}
+		draining: make(chan struct{}), metrics: newMetrics(&o), quota: rpc.NewQuota(o.Limits, o.Now),
+		gated: o.Forwarded}
 	s.guard = newGuard(s, o.Access)
 	s.metrics.registry.MustRegister(s.quota.Refusals)
 	if o.Store != nil {
@@ -177,29 +182,40 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// options are the options of package grpc: transport, limits and the chains of interceptors.
-func (s *Server) options(o *Options) []grpc.ServerOption {
+// MaxConnections bounds the connections to an address, each of which takes memory before its caller is known.
+const MaxConnections = 10_000
+
+// Transport are the options of a gRPC server for callers: encryption and limits, of a message in bytes among them.
+func Transport(a *access.Source, message int) []grpc.ServerOption {
 	transport := insecure.NewCredentials()
-	if o.Access != nil {
-		if config := o.Access.TLS("h2"); config != nil {
+	if a != nil {
+		if config := a.TLS("h2"); config != nil {
 			transport = credentials.NewTLS(config)
 		}
 	}
-	options := []grpc.ServerOption{
+	return []grpc.ServerOption{
 		grpc.Creds(localCredentials{transport}),
 		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.MaxRecvMsgSize(o.Limits.Message),
+		grpc.MaxRecvMsgSize(message),
 		grpc.ConnectionTimeout(20 * time.Second),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second,
 			PermitWithoutStream: true}),
 		// Finds half-open watchers.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second,
 			MaxConnectionIdle: maxIdle}),
+	}
+}
+
+// options are the options of package grpc: transport, limits and the chains of interceptors.
+func (s *Server) options(o *Options) []grpc.ServerOption {
+	options := append(Transport(o.Access, o.Limits.Message),
 		// A panic within the guard is logged with the caller.
 		grpc.ChainUnaryInterceptor(s.identifyUnary, s.metrics.unary, rpc.ConvertUnary, s.recoverUnary, s.guard.unary,
 			s.behave, s.once, s.recoverUnary),
 		grpc.ChainStreamInterceptor(s.identifyStream, s.metrics.stream, rpc.ConvertStream, s.recoverStream,
-			s.guard.stream, s.recoverStream),
+			s.guard.stream, s.recoverStream))
+	if o.Forwarded {
+		options = append(options, grpc.MaxConcurrentStreams(math.MaxUint32)) // a connection has all callers of a node
 	}
 	if o.Traces != nil {
 		options = append(options, grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(o.Traces),
@@ -296,7 +312,11 @@ func (s *Server) Serve(l net.Listener) error {
 		case <-s.draining:
 		}
 	}()
-	err := s.grpc.Serve(netutil.LimitListener(l, maxConnections))
+	l = netutil.LimitListener(l, MaxConnections)
+	if s.gated {
+		l = localListener{l, forward.FromGate()}
+	}
+	err := s.grpc.Serve(l)
 	select {
 	case <-s.draining:
 		return nil

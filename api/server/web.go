@@ -23,6 +23,7 @@ import (
 	"github.com/autosched/autosched/api/access"
 	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/api/rest"
+	"github.com/autosched/autosched/api/server/forward"
 	"github.com/autosched/autosched/api/server/rpc"
 )
 
@@ -107,7 +108,12 @@ func newWeb(s *Server, o *Options) *web {
 // gRPC; /session signs callers in; /metrics is for Prometheus and asks for a role that reads; /healthz answers while
 // the process lives, /readyz fails once the server is shutting down, and /readyz/tuning fails also until events are
 // taken in and while they cannot be stored. Both name the failing checks. All else are pages.
-func (s *Server) Web() http.Handler { return s.web }
+func (s *Server) Web() http.Handler {
+	if s.gated {
+		return forward.Handler(s.web)
+	}
+	return s.web
+}
 
 // ServeHTTP checks for other sites, and bounds the time of answers.
 func (h *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -315,6 +315,7 @@ func TestFlagGroups(t *testing.T) {
 func TestFlagsHaveOneMeaning(t *testing.T) {
 	testshared.Full(t)
 	own := map[string]string{
+		"cluster": "serve takes the file of a node of several, other commands that of a scheduler's cluster",
 		"methods": "each of the two commands has its own",
 		"out":     "each command writes its own kind of file or folder",
 		"tls-ca":  "telemetry fetch calls another server",

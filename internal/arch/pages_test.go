@@ -67,7 +67,7 @@ func hasAnchor(text, anchor string) bool {
 // MaxPages and MaxWords are the numbers of pages in docs and of their words, without docs/reference, docs/notes and
 // the page of results, which is generated.
 const (
-	MaxPages = 24
+	MaxPages = 25
 	MaxWords = 43500
 )
 

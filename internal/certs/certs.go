@@ -55,8 +55,13 @@ func ReadAuthority(p Pair) (*Authority, error) {
 
 // Server issues a certificate for host names and addresses.
 func (a *Authority) Server(hosts []string, from, until time.Time) (Pair, error) {
-	t := template("autosched server", from, until)
-	t.KeyUsage, t.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	return a.server("autosched server", hosts, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, from, until)
+}
+
+func (a *Authority) server(name string, hosts []string, usages []x509.ExtKeyUsage, from, until time.Time) (Pair,
+	error) {
+	t := template(name, from, until)
+	t.KeyUsage, t.ExtKeyUsage = x509.KeyUsageDigitalSignature, usages
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {
 			t.IPAddresses = append(t.IPAddresses, ip)
@@ -65,6 +70,12 @@ func (a *Authority) Server(hosts []string, from, until time.Time) (Pair, error) 
 		}
 	}
 	return issue(t, a.cert, a.key)
+}
+
+// Node issues a certificate for a node, which connects to others and is connected to.
+func (a *Authority) Node(hosts []string, from, until time.Time) (Pair, error) {
+	return a.server("autosched node", hosts, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		from, until)
 }
 
 // Client issues a certificate for the identity of a caller.

@@ -552,7 +552,7 @@ type ConnectFlags struct {
 // Add adds the flags to a command and its subcommands.
 func (f *ConnectFlags) Add(cmd *cobra.Command) {
 	fl := cmd.PersistentFlags()
-	fl.StringVar(&f.Server, "server", DefaultAddress, "address of the service, host:port")
+	fl.StringVar(&f.Server, "server", DefaultAddress, "address of the service, host:port; of its nodes, all of them with commas between")
 	fl.StringVar(&f.CA, "tls-ca", "",
 		"PEM file of the authority of the service's certificate, or system for those of the system; encrypts the connection")
 	fl.StringVar(&f.Cert, "tls-cert", "", "")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -49,11 +50,25 @@ type TLS struct {
 	CA   string `yaml:"ca"`
 }
 
+// variable is a variable of the environment in a cluster file: one file is that of all nodes, then.
+var variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
+
 // ReadConfig reads a cluster file.
 func ReadConfig(path string) (*Config, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
+	}
+	var unset []string
+	text = variable.ReplaceAllFunc(text, func(name []byte) []byte {
+		value, ok := os.LookupEnv(string(name[2 : len(name)-1]))
+		if !ok {
+			unset = append(unset, string(name))
+		}
+		return []byte(value)
+	})
+	if len(unset) > 0 {
+		return nil, fmt.Errorf("%s: %s: not set in the environment", path, strings.Join(unset, ", "))
 	}
 	var c Config
 	d := yaml.NewDecoder(bytes.NewReader(text))

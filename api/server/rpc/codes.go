@@ -42,11 +42,22 @@ import (
 	"github.com/autosched/autosched/study"
 )
 
+// Errors of nodes of a service.
+var (
+	// ErrNoLeader is the error of a call that was not made: no node leads.
+	ErrNoLeader = errors.New("no node of the service leads now; the call was not made")
+	// ErrLeaderLost is the error of a call that may have been made.
+	ErrLeaderLost = errors.New("the node that leads the service did not answer; a change may have been made")
+)
+
 // ErrResync is the error of a watch that cannot go on from its token.
 var ErrResync = errors.New("watch again without resume_token and with send_initial_events")
 
 // retryAfter is the delay until a retry may succeed.
 const retryAfter = 5 * time.Second
+
+// leaderAfter is the delay of a retry while another node takes over.
+const leaderAfter = 500 * time.Millisecond
 
 // reasonQuota is the reason of a quotaError.
 const reasonQuota = "QUOTA_EXCEEDED"
@@ -83,6 +94,8 @@ var reasons = []struct {
 	{controller.ErrEpoch, codes.FailedPrecondition, "EPOCH_MISMATCH"},
 	{ErrResync, codes.OutOfRange, "RESYNC"},
 	{controller.ErrBusy, codes.ResourceExhausted, "TOO_MANY_QUESTIONS"},
+	{ErrNoLeader, codes.Unavailable, "NO_LEADER"},
+	{ErrLeaderLost, codes.Unavailable, "LEADER_LOST"},
 	{controller.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{store.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{samples.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
@@ -139,7 +152,11 @@ func Status(err error) error {
 			}
 			details := []protoadapt.MessageV1{info}
 			if r.code == codes.Unavailable || r.code == codes.ResourceExhausted {
-				details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
+				delay := retryAfter
+				if errors.Is(err, ErrNoLeader) || errors.Is(err, ErrLeaderLost) {
+					delay = leaderAfter
+				}
+				details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
 			}
 			return withDetails(status.New(r.code, err.Error()), details...)
 		}

@@ -27,6 +27,7 @@ type certsOptions struct {
 	hosts      []string
 	schedulers []string
 	days       int
+	nodes      bool
 }
 
 func newCertsCmd() *cobra.Command {
@@ -41,6 +42,8 @@ func newCertsCmd() *cobra.Command {
   admin.pem, operator.pem, viewer.pem, scheduler-ID.pem, and their keys: clients
   viewer.token                 a token, as for Prometheus
   roles.yaml                   what each of these clients may do
+  node-ca.pem, node.pem, and their keys, with --peers: of nodes of one service, which
+                               an authority of their own keeps from all others
 
 Files that exist are kept and missing ones are made from the authority in the
 directory: run it again for another --id, or remove a certificate and its
@@ -63,6 +66,8 @@ runs. Keep ca.key away from the service: only this command reads it.`,
 	fl := cmd.Flags()
 	fl.StringSliceVar(&o.hosts, "host", nil, "host names and addresses of the service besides localhost")
 	fl.StringSliceVar(&o.schedulers, "id", nil, "")
+	fl.BoolVar(&o.nodes, "peers", false,
+		"also make a certificate for the connections between nodes, with an authority of its own (docs/nodes.md)")
 	fl.IntVar(&o.days, "valid-days", 365, "days for which certificates are valid")
 	return cmd
 }
@@ -104,25 +109,26 @@ func (o *certsOptions) run(now time.Time, out io.Writer) error {
 		return err
 	}
 	from, until := now.Add(-time.Hour), now.AddDate(0, 0, o.days) // clocks of clients may be behind
-	_, p, err := o.pair("ca", out, func() (certs.Pair, error) {
-		a, err := certs.NewAuthority("autosched authority", from, now.AddDate(10, 0, 0))
-		if err != nil {
-			return certs.Pair{}, err
-		}
-		return a.Pair, nil
-	})
+	authority, err := o.authority("ca", "autosched authority", from, out)
 	if err != nil {
 		return err
-	}
-	authority, err := certs.ReadAuthority(p)
-	if err != nil {
-		return fmt.Errorf("%s: %w", o.path("ca.pem"), err)
 	}
 	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, o.hosts...)
 	if _, _, err := o.pair("server", out, func() (certs.Pair, error) {
 		return authority.Server(hosts, from, until)
 	}); err != nil {
 		return err
+	}
+	if o.nodes {
+		nodes, err := o.authority("node-ca", "autosched nodes", from, out)
+		if err != nil {
+			return err
+		}
+		if _, _, err := o.pair("node", out, func() (certs.Pair, error) {
+			return nodes.Node(hosts, from, until)
+		}); err != nil {
+			return err
+		}
 	}
 	var made []identity
 	for _, i := range o.identities() {
@@ -142,6 +148,25 @@ func (o *certsOptions) run(now time.Time, out io.Writer) error {
 		}
 	}
 	return o.roles(made, out)
+}
+
+// authority reads or makes an authority, which is valid for ten years.
+func (o *certsOptions) authority(file, name string, from time.Time, out io.Writer) (*certs.Authority, error) {
+	_, p, err := o.pair(file, out, func() (certs.Pair, error) {
+		a, err := certs.NewAuthority(name, from, from.AddDate(10, 0, 0))
+		if err != nil {
+			return certs.Pair{}, err
+		}
+		return a.Pair, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	a, err := certs.ReadAuthority(p)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.path(file+".pem"), err)
+	}
+	return a, nil
 }
 
 // identities are the clients to make certificates for.

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/service/jet"
 )
 
 const deployDir = "../../../../deploy"
@@ -51,7 +54,12 @@ type (
 	labelSelector struct {
 		MatchLabels map[string]string `yaml:"matchLabels"`
 	}
-	manifestSpec struct { // of a Service, a StatefulSet, a NetworkPolicy or a claim
+	manifestSpec struct { // of a Service, a StatefulSet, a NetworkPolicy, a PodDisruptionBudget or a claim
+		ClusterIP                string `yaml:"clusterIP"`
+		PublishNotReadyAddresses bool   `yaml:"publishNotReadyAddresses"`
+		MaxUnavailable           int    `yaml:"maxUnavailable"`
+		PodManagementPolicy      string `yaml:"podManagementPolicy"`
+
 		Selector             yaml.Node
 		Ports                []servicePort
 		Replicas             int
@@ -67,7 +75,12 @@ type (
 			}
 			Ports []struct{ Port string }
 		}
-		Egress []struct{}
+		Egress []struct {
+			To []struct {
+				PodSelector labelSelector `yaml:"podSelector"`
+			}
+			Ports []struct{ Port, Protocol string }
+		}
 	}
 	servicePort struct {
 		Name       string
@@ -91,7 +104,15 @@ type (
 		AutomountServiceAccountToken  *bool  `yaml:"automountServiceAccountToken"`
 		EnableServiceLinks            *bool  `yaml:"enableServiceLinks"`
 		TerminationGracePeriodSeconds int    `yaml:"terminationGracePeriodSeconds"`
-		SecurityContext               struct {
+		Affinity                      struct {
+			PodAntiAffinity struct {
+				Required []struct {
+					TopologyKey   string        `yaml:"topologyKey"`
+					LabelSelector labelSelector `yaml:"labelSelector"`
+				} `yaml:"requiredDuringSchedulingIgnoredDuringExecution"`
+			} `yaml:"podAntiAffinity"`
+		}
+		SecurityContext struct {
 			RunAsNonRoot        bool                  `yaml:"runAsNonRoot"`
 			RunAsUser           int                   `yaml:"runAsUser"`
 			RunAsGroup          int                   `yaml:"runAsGroup"`
@@ -150,13 +171,30 @@ func strictYAML(t *testing.T, name, text string, into any) {
 	}
 }
 
-// manifests are the objects of deploy/kubernetes by kind.
+// manifests are the objects of deploy/kubernetes/autosched.yaml by kind.
 func manifests(t *testing.T) map[string]*manifest {
 	t.Helper()
-	versions := map[string]string{"ServiceAccount": "v1", "ConfigMap": "v1", "Service": "v1", "StatefulSet": "apps/v1",
-		"NetworkPolicy": "networking.k8s.io/v1"}
 	out := map[string]*manifest{}
-	d := yaml.NewDecoder(strings.NewReader(deployed(t, "kubernetes/autosched.yaml")))
+	for name, m := range objects(t, "kubernetes/autosched.yaml") {
+		kind, _, _ := strings.Cut(name, "/")
+		if out[kind] != nil {
+			t.Fatalf("%s is there twice", kind)
+		}
+		out[kind] = m
+	}
+	if len(out) != 5 {
+		t.Fatalf("there are %d objects, want 5", len(out))
+	}
+	return out
+}
+
+// objects are those of a file, by kind/name.
+func objects(t *testing.T, file string) map[string]*manifest {
+	t.Helper()
+	versions := map[string]string{"ServiceAccount": "v1", "ConfigMap": "v1", "Service": "v1", "StatefulSet": "apps/v1",
+		"NetworkPolicy": "networking.k8s.io/v1", "PodDisruptionBudget": "policy/v1"}
+	out := map[string]*manifest{}
+	d := yaml.NewDecoder(strings.NewReader(deployed(t, file)))
 	d.KnownFields(true)
 	for {
 		m := &manifest{}
@@ -165,13 +203,11 @@ func manifests(t *testing.T) map[string]*manifest {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		if versions[m.Kind] != m.APIVersion || out[m.Kind] != nil {
-			t.Fatalf("%s of %s, or twice", m.Kind, m.APIVersion)
+		name := m.Kind + "/" + m.Metadata.Name
+		if versions[m.Kind] != m.APIVersion || out[name] != nil {
+			t.Fatalf("%s of %s, or twice", name, m.APIVersion)
 		}
-		out[m.Kind] = m
-	}
-	if len(out) != len(versions) {
-		t.Fatalf("there are %d objects, want %d", len(out), len(versions))
+		out[name] = m
 	}
 	return out
 }
@@ -364,5 +400,104 @@ func TestUnit(t *testing.T) {
 			args[0] == "verify" && len(bytes.TrimSpace(out)) > 0 {
 			t.Errorf("systemd-analyze %s: %v\n%s", args[0], err, out)
 		}
+	}
+}
+
+// TestNodesManifests: the objects of three nodes fit one another, the settings and the cluster file.
+func TestNodesManifests(t *testing.T) {
+	all := objects(t, "kubernetes/autosched-nodes.yaml")
+	one := objects(t, "kubernetes/autosched.yaml")
+	set, data := all["StatefulSet/autosched"].Spec, all["ConfigMap/autosched"].Data
+	pod := set.Template.Spec
+	c := pod.Containers[0]
+	t.Setenv("HOSTNAME", "autosched-1")
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(file, []byte(data["cluster.yaml"]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := jet.ReadConfig(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounted := "/etc/autosched/cluster.yaml"
+	if !strings.Contains(data["serve.yaml"], "cluster: "+mounted+"\n") {
+		t.Errorf("serve.yaml does not name %s:\n%s", mounted, data["serve.yaml"])
+	}
+	settings := settingsOf(t, strings.Replace(data["serve.yaml"], mounted, file, 1))
+	ports := map[string]string{}
+	for _, p := range c.Ports {
+		ports[p.Name] = strconv.Itoa(p.ContainerPort)
+	}
+	want := map[string]string{"grpc": portOf(settings.listen), "operations": portOf(settings.operations),
+		"peer": portOf(cluster.Peer), "engine": portOf(cluster.Embedded.Cluster)}
+	if !maps.Equal(ports, want) {
+		t.Errorf("ports %v, want %v", ports, want)
+	}
+	nodes := all["Service/autosched-nodes"]
+	for _, p := range append(nodes.Spec.Ports, all["Service/autosched"].Spec.Ports...) {
+		if ports[p.TargetPort] != strconv.Itoa(p.Port) {
+			t.Errorf("port %s of a Service is %d, the container's %q is %s", p.Name, p.Port, p.TargetPort,
+				ports[p.TargetPort])
+		}
+	}
+	if set.ServiceName != nodes.Metadata.Name || nodes.Spec.ClusterIP != "None" ||
+		!nodes.Spec.PublishNotReadyAddresses || set.PodManagementPolicy != "Parallel" ||
+		set.Replicas != cluster.Replicas {
+		t.Errorf("service %q of %+v, %s, %d pods of %d replicas", set.ServiceName, nodes.Spec, set.PodManagementPolicy,
+			set.Replicas, cluster.Replicas)
+	}
+	var routes []string
+	for i := range set.Replicas {
+		routes = append(routes, "autosched-"+strconv.Itoa(i)+"."+nodes.Metadata.Name+":"+ports["engine"])
+	}
+	if !slices.Equal(cluster.Embedded.Routes, routes) || cluster.Node != "autosched-1" ||
+		cluster.Peer != "autosched-1."+nodes.Metadata.Name+":"+ports["peer"] {
+		t.Errorf("%+v, routes %v, want %v", cluster, cluster.Embedded.Routes, routes)
+	}
+	labels := set.Template.Metadata.Labels
+	affinity := pod.Affinity.PodAntiAffinity.Required
+	budget := all["PodDisruptionBudget/autosched"].Spec
+	var selected labelSelector
+	if err := budget.Selector.Decode(&selected); err != nil {
+		t.Fatal(err)
+	}
+	if len(affinity) != 1 || !maps.Equal(affinity[0].LabelSelector.MatchLabels, labels) ||
+		affinity[0].TopologyKey != "kubernetes.io/hostname" || budget.MaxUnavailable != 1 ||
+		!maps.Equal(selected.MatchLabels, labels) {
+		t.Errorf("affinity %+v, budget %+v of %v", affinity, budget, selected)
+	}
+	mounts := map[string]bool{}
+	for _, m := range c.VolumeMounts {
+		mounts[m.MountPath] = true
+	}
+	if !mounts[cluster.Dir] || !mounts[mounted] || !mounts[filepath.Dir(cluster.TLS.Cert)] {
+		t.Errorf("mounts %v of %+v", mounts, cluster)
+	}
+	policy := all["NetworkPolicy/autosched"].Spec
+	for name, rules := range map[string]int{"ingress": len(policy.Ingress), "egress": len(policy.Egress)} {
+		if rules < 2 {
+			t.Errorf("%d rules of %s", rules, name)
+		}
+	}
+	for _, to := range policy.Egress[0].Ports {
+		if ports[to.Port] == "" {
+			t.Errorf("egress to port %q", to.Port)
+		}
+	}
+	alone := one["StatefulSet/autosched"].Spec.Template.Spec
+	if pod.SecurityContext != alone.SecurityContext || !reflect.DeepEqual(c.SecurityContext,
+		alone.Containers[0].SecurityContext) || c.Image != alone.Containers[0].Image {
+		t.Error("a node runs with other rights than the service of one process, or as another program")
+	}
+}
+
+// TestClusterFile: the file of a node that systemd starts is whole.
+func TestClusterFile(t *testing.T) {
+	c, err := jet.ReadConfig(filepath.Join(deployDir, "cluster.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := settingsOf(t, deployed(t, "serve.yaml")); c.Dir != o.dir {
+		t.Errorf("a node writes to %s, the unit lets it write to %s", c.Dir, o.dir)
 	}
 }

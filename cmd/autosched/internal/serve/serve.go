@@ -41,6 +41,7 @@ import (
 type serveOptions struct {
 	settings   cli.SettingsFlags
 	dir        string
+	cluster    string // file of a node of several, "" for one process
 	startAnew  bool
 	newEpoch   bool
 	listen     string
@@ -128,6 +129,8 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 	fl := cmd.Flags()
 	o.settings.Add(cmd)
 	fl.StringVar(&o.dir, "dir", "", "")
+	fl.StringVar(&o.cluster, "cluster", "",
+		"YAML file of a node of a service of several, beside which --dir has its telemetry and findings (docs/nodes.md)")
 	fl.BoolVar(&o.startAnew, "start-anew", false,
 		"if config.db is lost, empty or cannot be read, set it and the event files aside and start with no schedulers")
 	fl.BoolVar(&o.newEpoch, "new-epoch", false,
@@ -218,7 +221,7 @@ func (o *serveOptions) named(err error) error {
 
 func (o *serveOptions) check() error {
 	switch {
-	case o.dir == "":
+	case o.dir == "" && o.cluster == "":
 		return cli.Usage(errors.New("--dir is missing: name the directory of the service's data"))
 	case o.limits.Message == 0:
 		return cli.Usage(errors.New("--limit-message: 0 is no limit of a message: name one in bytes"))
@@ -243,6 +246,11 @@ func (o *serveOptions) check() error {
 		return cli.Usage(fmt.Errorf("--findings-price: %g is not from 0 to 1e9", o.findingsPrice))
 	case o.drain <= 0:
 		return cli.Usage(fmt.Errorf("--drain: %v is not positive", o.drain))
+	}
+	if o.cluster != "" {
+		if err := o.checkCluster(); err != nil {
+			return err
+		}
 	}
 	if err := kept.CheckURL(o.webhook); o.webhook != "" && err != nil {
 		return cli.Usage(fmt.Errorf("--findings-webhook: %w", err))
@@ -329,6 +337,9 @@ func (o *serveOptions) gpuHourPrice(tariff func() *energy.Tariff) func() float64
 
 // run serves until the context ends or serving fails.
 func (o *serveOptions) run(ctx context.Context, log *slog.Logger) error {
+	if o.cluster != "" {
+		return o.runNode(ctx, log)
+	}
 	so, err := o.service(log)
 	if err != nil {
 		return err
@@ -338,19 +349,28 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	defer closeEvaluators()
-	traces, err := o.traces.provider(ctx, log)
+	spans, end, err := o.spans(ctx, log)
 	if err != nil {
 		return err
 	}
-	if traces != nil {
-		defer func() {
+	defer end()
+	spans(&so)
+	return service.Run(ctx, so)
+}
+
+// spans returns a function that has a service send its spans, and one that sends the last ones.
+func (o *serveOptions) spans(ctx context.Context, log *slog.Logger) (set func(*service.Options), end func(),
+	err error) {
+	traces, err := o.traces.provider(ctx, log)
+	if err != nil || traces == nil {
+		return func(*service.Options) {}, func() {}, err
+	}
+	return func(so *service.Options) { so.Controller.Tracer, so.Server.Traces = traces.Tracer("autosched"), traces },
+		func() {
 			deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), traceFlush)
 			defer cancel()
 			_ = traces.Shutdown(deadline) // logged by its error handler
-		}()
-		so.Controller.Tracer, so.Server.Traces = traces.Tracer("autosched"), traces
-	}
-	return service.Run(ctx, so)
+		}, nil
 }
 
 // service is the service that the flags describe, without its evaluators and traces.
