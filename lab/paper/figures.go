@@ -19,8 +19,6 @@ type Figure struct {
 	Low, High float64
 	// Experiments are the files of results that it is drawn from.
 	Experiments []string
-	// Missing is why it is not built; empty if it is.
-	Missing string
 	// why is the reason of a difference from the paper, as far as results show one: "" if they do not.
 	why func(*page) string
 	// here are the numbers measured, by window.
@@ -37,11 +35,21 @@ type measured struct {
 
 // Figures are in the order of the page.
 var Figures = []Figure{
+	{ID: "1", Title: "Helios's GPUs in use and submissions in a day", Claim: "both change much",
+		Experiments: []string{"traces"}, detail: (*page).traces},
+	{ID: "2", Title: "durations, GPU-time, periods and recurrence of the traces", Claim: "long tails; 23 h; bursts; 60 %",
+		Experiments: []string{"traces"}},
 	{ID: "4b", Title: "JCT of Fixed, tuned on the week before, over that of SelfTune", Claim: "up to 3.8", Low: 1.05,
 		High: 3.8, Experiments: []string{"methods"}, here: overAll("fixed-history", "selftune")},
 	{ID: "4c", Title: "JCT of SelfTune over that of tuning on the true next hour", Claim: "up to 1.4", Low: 1.05,
 		High:        1.4,
 		Experiments: []string{"methods"}, here: overAll("selftune", "published-optimal")},
+	{ID: "4d", Title: "SelfTune: processor time of a round as a share of the hour, %",
+		Claim: "tens of minutes: 17 and more", Low: 17, High: 100, Experiments: []string{"overhead"},
+		here: func(p *page) []measured { return p.tuneTimes("selftune") }, why: (*page).fastMeasurements,
+		detail: (*page).rounds},
+	{ID: "7", Title: "Tiresias's causal graph", Claim: "its queues decide", Experiments: []string{"causal"},
+		detail: (*page).graphs},
 	{ID: "8", Title: "relative error of the next hour's submissions, mean of a day", Claim: ".3 to 1.0", Low: .3,
 		High:        1,
 		Experiments: []string{"arrivals"}, here: (*page).dayErrors, detail: (*page).forecasts},
@@ -51,6 +59,9 @@ var Figures = []Figure{
 	{ID: "table-5", Title: "error of the next hour's submissions by cosine over that by absolute differences",
 		Claim: "JCT 1.04 to 1.09", Low: 1.03, High: 1.1, Experiments: []string{"similarity"}, here: (*page).likeness,
 		detail: (*page).likenessTable},
+	{ID: "table-4", Title: "error of the causal model's predictions, %, mean of the schedulers", Claim: "11.2 to 15.2",
+		Low: 11.2, High: 15.2, Experiments: []string{"causal"}, here: (*page).causalErrors, why: (*page).daysNotModels,
+		detail: (*page).causalTable},
 	{ID: "9", Title: "Tiresias: JCT of SelfTune over AutoSched's", Claim: "1.10 to 1.36", Low: 1.1, High: 1.36,
 		Experiments: []string{"methods"}, here: over("tiresias", "selftune", "published"),
 		why: noneToForesee("tiresias")},
@@ -67,6 +78,8 @@ var Figures = []Figure{
 	{ID: "13", Title: "Themis: share of jobs with a finish-time fairness of at most 1, AutoSched's over Fixed's",
 		Claim: "1.07 to 1.12", Low: 1.07, High: 1.12, Experiments: []string{"methods"}, here: (*page).fairness,
 		detail: (*page).fair},
+	{ID: "14", Title: "Themis: share of fair jobs with the search controller over that without it", Claim: ".95 to 1",
+		Low: .94, High: 1.005, Experiments: []string{"methods"}, here: (*page).fairController},
 	{ID: "15", Title: "Themis: samples of a round over those measured, the others being rejected", Claim: "4.8 to 5.5",
 		Low: 4.8, High: 5.5, Experiments: []string{"methods"}, here: saved("themis"),
 		why: noneToReject("themis")},
@@ -74,6 +87,8 @@ var Figures = []Figure{
 		Low:  1.9,
 		High: 3.9, Experiments: []string{"aggregator"}, here: grouped("themis"),
 		why: fewAlike("themis")},
+	{ID: "17", Title: "Themis's causal graph, and its lease term against the job load", Claim: "the lease term decides",
+		Experiments: []string{"causal", "leases"}, detail: (*page).leases},
 	{ID: "18", Title: "Lucid: JCT of SelfTune over AutoSched's", Claim: "up to 1.15 to 1.17", Low: 1.05, High: 1.17,
 		Experiments: []string{"methods"}, here: over("lucid", "selftune", "published"),
 		why: noneToForesee("lucid")},
@@ -86,6 +101,8 @@ var Figures = []Figure{
 	{ID: "20b", Title: "Lucid: time of a measurement over that with the trace aggregator", Claim: "up to 5.7", Low: 1.5,
 		High: 5.7, Experiments: []string{"aggregator"}, here: grouped("lucid"),
 		why: fewAlike("lucid")},
+	{ID: "21a", Title: "Lucid's causal graph", Claim: "a trade of profiler and packing",
+		Experiments: []string{"causal"}},
 	{ID: "21b", Title: "how often hourly tuning changes each parameter", Experiments: []string{"methods"},
 		detail: (*page).changed},
 	{ID: "map", Title: "what tuning is worth, by window", Experiments: []string{"methods", "windows"},
@@ -94,21 +111,9 @@ var Figures = []Figure{
 		detail: (*page).rejection},
 	{ID: "twins", Title: "distances of the synthetic traces", Experiments: []string{"twins"},
 		detail: (*page).twinTable},
+	{ID: "speed", Title: "simulation speed beside the peers' own programs", Experiments: []string{"speed"},
+		detail: (*page).speedTable},
 	{ID: "overhead", Title: "time of a round", Experiments: []string{"methods"}, detail: (*page).overhead},
-
-	{ID: "1", Title: "Helios's utilisation and submissions in a day", Missing: "the trace of Helios is not at hand"},
-	{ID: "2", Title: "durations, service, submissions and recurrence of the traces",
-		Missing: "`autosched trace stats` prints them for any trace; Helios and PAI 2020 are not at hand"},
-	{ID: "4d", Title: "time of a round of SelfTune, tens of minutes",
-		Missing: "absolute times of another simulator on another machine; the overhead of ours is below"},
-	{ID: "7", Title: "Tiresias's causal graph", Missing: "no results are kept; `autosched explain learn` learns one"},
-	{ID: "14", Title: "Themis's fairness without the search controller",
-		Missing: "the tuner's variants are measured with the average JCT alone"},
-	{ID: "17", Title: "Themis's causal graph, lease term against job load",
-		Missing: "the graph as 7; leases by round are not kept in the results"},
-	{ID: "21a", Title: "Lucid's causal graph", Missing: "as 7"},
-	{ID: "table-4", Title: "error of the causal performance model",
-		Missing: "`autosched-lab foresee` measures it; [notes/causal-model.md](notes/causal-model.md) has its numbers"},
 }
 
 // forecastTraces are the windows whose traces predictors are measured on.
@@ -267,6 +272,25 @@ func (p *page) fairness() (out []measured) {
 		out = append(out, measured{x.name, a.mean(fairShare) / b.mean(fairShare)})
 	})
 	return out
+}
+
+// fairController is the share of fair jobs of the tuner with causal model and aggregator over that without both.
+func (p *page) fairController() (out []measured) {
+	p.each(fairThemis, "published-groups", "published-no-controller", func(x *window, a, b cell) {
+		out = append(out, measured{x.name, a.mean(fairShare) / b.mean(fairShare)})
+	})
+	return out
+}
+
+// fastMeasurements is how long a measurement takes.
+func (p *page) fastMeasurements() string {
+	all := p.tuneTimes("selftune")
+	var v []float64
+	for _, m := range all {
+		v = append(v, m.value*36/samples)
+	}
+	return fmt.Sprintf("a measurement takes %.1g s of processor time on average; by the paper's text several minutes",
+		stats.Mean(v))
 }
 
 // text is the numbers measured: each of a few, or the range and the geometric mean of many.

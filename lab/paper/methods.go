@@ -18,6 +18,7 @@ import (
 	"github.com/autosched/autosched/search/prune"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
 )
 
 // Outcome is a method on a window with a scheduler and a seed.
@@ -61,19 +62,41 @@ type published struct {
 	causal  bool
 	groups  bool
 	budget  int
+	// each, if set, is called after every round with the GPUs of the jobs that it was measured on, the configuration in
+	// force and the processor time it took.
+	each func(jobs []workload.MilliGPU, c space.Config, took time.Duration)
 }
 
 // variants of the published tuner. Iterations are 40, without the search controller 10, as in the paper's section 5.3.
 var variants = []published{
-	{"published", "generator, BlueFin, 40 samples, rejection and scope", "forecast", false, true, false, samples},
-	{"published-groups", "with the trace aggregator", "forecast", false, true, true, samples},
-	{"published-no-causal", "without the causal model", "forecast", false, false, false, samples},
-	{"published-no-controller", "without the causal model, 10 samples", "forecast", false, false, false, 10},
-	{"published-no-generator", "on the last hour", "last hour", false, true, false, samples},
-	{"published-no-predictor", "remaining durations drawn from history", "forecast", true, true, false, samples},
+	{"published", "generator, BlueFin, 40 samples, rejection and scope", "forecast", false, true, false, samples, nil},
+	{"published-groups", "with the trace aggregator", "forecast", false, true, true, samples, nil},
+	{"published-no-causal", "without the causal model", "forecast", false, false, false, samples, nil},
+	{"published-no-controller", "without the causal model, 10 samples", "forecast", false, false, false, 10, nil},
+	{"published-no-generator", "on the last hour", "last hour", false, true, false, samples, nil},
+	{"published-no-predictor", "remaining durations drawn from history", "forecast", true, true, false, samples, nil},
 	{"published-rejects", "rejection as published: whenever the model expects less than the best, without a test of it",
-		"forecast", false, true, false, samples},
-	{"published-optimal", "on the true next hour: the paper's Optimal", "truth", false, true, false, samples},
+		"forecast", false, true, false, samples, nil},
+	{"published-optimal", "on the true next hour: the paper's Optimal", "truth", false, true, false, samples, nil},
+}
+
+// publishedOf returns a variant.
+func publishedOf(name string) *published {
+	return &variants[slices.IndexFunc(variants, func(v published) bool { return v.name == name })]
+}
+
+// on replays a window.
+func (p *published) on(ctx context.Context, d *Data, x *window, scheduler string) error {
+	o, err := d.load(ctx, x, scheduler)
+	if err != nil {
+		return err
+	}
+	o.Seed, o.Workers = 1, 1
+	e, err := replay.Prepare(o)
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, e, &Outcome{})
 }
 
 // settingsOf are ablations of autosched.
@@ -240,7 +263,13 @@ func measureMethod(ctx context.Context, d *Data, x *window, scheduler, name stri
 	return &out, times, nil
 }
 
-func round3(v float64) float64 { return float64(int(1000*v+.5)) / 1000 }
+func round3(v float64) float64 { return roundTo(v, 3) }
+
+// roundTo rounds to decimal places.
+func roundTo(v float64, places int) float64 {
+	unit := math.Pow10(places)
+	return math.Round(v*unit) / unit
+}
 
 func load(o *replay.Options) float64 {
 	work := 0.
@@ -341,6 +370,7 @@ func (p *published) run(ctx context.Context, e *replay.Evaluation, out *Outcome)
 		if arrived = live.Sim.Submitted(); quiet {
 			continue
 		}
+		began := cputime.Process()
 		in := e.Input(live, n, at, incumbent)
 		var x []round.Scenario
 		switch p.future {
@@ -379,6 +409,7 @@ func (p *published) run(ctx context.Context, e *replay.Evaluation, out *Outcome)
 		}
 		state = got.State
 		out.Rounds++
+		took := cputime.Process() - began
 		if rejects != nil {
 			near += within(got.Trials)
 		}
@@ -393,12 +424,32 @@ func (p *published) run(ctx context.Context, e *replay.Evaluation, out *Outcome)
 			live.Sim.Reconfigure(o.Scheduler.New(incumbent))
 			live.Applied(at, incumbent.Hash())
 		}
+		if p.each != nil {
+			p.each(gpusOf(x), incumbent, took)
+		}
 	}
 	if rejects != nil {
 		out.Rejected, out.Close = rejects.rejected, near/float64(max(1, out.Rounds))
 	}
 	out.outcomes(e, &live.Sim)
 	return nil
+}
+
+// gpusOf are the GPUs of each job of scenarios.
+func gpusOf(all []round.Scenario) (out []workload.MilliGPU) {
+	for i := range all {
+		if x := &all[i]; x.State != nil {
+			for k := range x.State.Jobs {
+				out = append(out, x.State.Jobs[k].GPUs)
+			}
+		}
+		if all[i].Arrivals != nil {
+			for _, j := range all[i].Arrivals.Jobs() {
+				out = append(out, j.GPUs)
+			}
+		}
+	}
+	return out
 }
 
 // holdDaily holds the answer of the daily rule at the beginning of the window.

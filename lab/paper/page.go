@@ -243,24 +243,64 @@ func (p *page) headlinePlot() {
 }
 
 // figures writes a table of the figures that are built, then a section for each that has one.
+// Row is a figure or table of the paper beside what is measured here.
+type Row struct {
+	ID    string `json:"figure"`
+	Title string `json:"subject"`
+	Paper string `json:"the_paper,omitempty"`
+	// Here are the numbers by window; Same compares them with the paper's range, and Why is the reason of a difference.
+	Here []Here `json:"here,omitempty"`
+	Same string `json:"the_same,omitempty"`
+	Why  string `json:"why_not,omitempty"`
+
+	text string
+}
+
+// Here is a number measured.
+type Here struct {
+	Window string  `json:"window"`
+	Value  float64 `json:"value"`
+}
+
+// Rows returns the figures of the results in a folder.
+func Rows(folder string) ([]Row, error) {
+	p := page{}
+	var err error
+	if p.all, err = Read(folder); err != nil {
+		return nil, err
+	}
+	return p.rows(), p.err
+}
+
+func (p *page) rows() (out []Row) {
+	for i := range Figures {
+		f := &Figures[i]
+		r := Row{ID: f.ID, Title: f.Title, Paper: f.Claim, text: "below"}
+		if f.here != nil {
+			all := f.here(p)
+			if r.Same, r.text = f.verdict(all), f.text(all); r.Same != "" && r.Same != "yes" {
+				if f.why != nil {
+					r.Why = f.why(p)
+				}
+				r.Why = cmp.Or(r.Why, "unknown")
+			}
+			for _, m := range all {
+				r.Here = append(r.Here, Here{m.window, m.value})
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
 func (p *page) figures() {
 	p.printf("\n## Figures and tables\n\nRatios of a few windows by name, of many their range and geometric mean. \"The same\" " +
 		"compares with the paper's range.\n")
 	p.table(6, "figure", "subject", "the paper", "here", "the same", "why not")
-	for i := range Figures {
-		f := &Figures[i]
-		if f.here == nil {
-			continue
+	for _, r := range p.rows() {
+		if r.Paper != "" {
+			p.row(r.ID, r.Title, r.Paper, r.text, r.Same, r.Why)
 		}
-		all := f.here(p)
-		same, why := f.verdict(all), ""
-		if same != "" && same != "yes" {
-			if f.why != nil {
-				why = f.why(p)
-			}
-			why = cmp.Or(why, "unknown")
-		}
-		p.row(f.ID, f.Title, f.Claim, f.text(all), same, why)
 	}
 	for i := range Figures {
 		if f := &Figures[i]; f.detail != nil {
@@ -271,13 +311,7 @@ func (p *page) figures() {
 
 func (p *page) missing() {
 	p.printf("\n## Not built\n\n")
-	for i := range Figures {
-		if f := &Figures[i]; f.Missing != "" {
-			p.printf("- %s, %s: %s\n", f.ID, f.Title, f.Missing)
-		}
-	}
 	p.printf(`- The 5-minute rounds of the published tuner after bursts: an hourly round is what is measured.
-- Simulation speed beside the peers' own programs: [notes/peers.md](notes/peers.md) compares their results, not times.
 `)
 }
 

@@ -27,7 +27,9 @@ type Unit struct {
 	// Seconds of processor time that it is expected to take.
 	Seconds float64
 	// Data names the file of a trace that it needs, relative to the folder of traces; empty if it needs none.
-	Data    string
+	Data string
+	// Peer names the folder of another simulator in that of the peers; empty if it needs none.
+	Peer    string
 	Seed    uint64
 	measure func(ctx context.Context, d *Data) (values any, times map[string]float64, err error)
 }
@@ -50,8 +52,8 @@ type Result struct {
 
 // Run measures units and keeps their results.
 type Run struct {
-	// Results is the folder of the files of results, Traces that of recorded traces.
-	Results, Traces string
+	// Results is the folder of the files of results, Traces that of recorded traces, Peers that of other simulators.
+	Results, Traces, Peers string
 	// Commit names the code measured.
 	Commit string
 	// Jobs is the number of units measured at a time, 0 for one per processor.
@@ -68,9 +70,6 @@ func Units(figure string, core bool) ([]Unit, error) {
 		if f == nil {
 			return nil, fmt.Errorf("there is no figure %q; there are %v", figure, FigureIDs())
 		}
-		if f.Missing != "" {
-			return nil, fmt.Errorf("figure %s is not built: %s", figure, f.Missing)
-		}
 		names = f.Experiments
 	}
 	var out []Unit
@@ -85,7 +84,8 @@ func Units(figure string, core bool) ([]Unit, error) {
 
 func allUnits() []Unit {
 	return slices.Concat(methodUnits(), windowUnits(), rejectionUnits(), aggregatorUnits(), predictorUnits(),
-		arrivalUnits(), twinUnits(), similarityUnits())
+		arrivalUnits(), twinUnits(), similarityUnits(), causalUnits(), leaseUnits(), overheadUnits(),
+		describedUnits(), speedUnits())
 }
 
 // Read returns the results of all units by experiment and name.
@@ -138,9 +138,9 @@ func (r *Run) Measure(ctx context.Context, units []Unit) (missing []Unit, err er
 	if err := os.MkdirAll(r.Results, 0o777); err != nil {
 		return nil, err
 	}
-	data := &Data{Folder: r.Traces}
+	data := &Data{Folder: r.Traces, Peers: r.Peers}
 	units = slices.DeleteFunc(slices.Clone(units), func(u Unit) bool {
-		gone := u.Data != "" && data.path(u.Data) == ""
+		gone := u.Data != "" && data.path(u.Data) == "" || u.Peer != "" && !data.has(u.Peer)
 		if gone {
 			missing = append(missing, u)
 		}

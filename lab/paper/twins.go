@@ -1,13 +1,10 @@
 package paper
 
 import (
-	"compress/gzip"
 	"context"
-	"encoding/csv"
 	"errors"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -50,7 +47,11 @@ func twinUnits() (out []Unit) {
 				}
 				hours := hourly(o.Trace)
 				if t.file == venusFile {
-					counts, err := venus(filepath.Join(d.Folder, t.file))
+					rows, column, err := readTable(filepath.Join(d.Folder, t.file))
+					if err != nil {
+						return nil, nil, err
+					}
+					counts, err := venusHours(rows, column("submit_gpu_job"))
 					return &Twin{Hours: stats.KS(overMean(counts), overMean(hours)),
 						Burst: [2]float64{burst(counts), burst(hours)}}, nil, err
 				}
@@ -114,31 +115,17 @@ func sizesApart(a, b *workload.Workload) (apart float64) {
 	return apart
 }
 
-// venus returns the hourly submissions of GPU jobs.
-func venus(path string) (counts []float64, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	text, err := gzip.NewReader(file)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := csv.NewReader(text).ReadAll()
-	if err != nil {
-		return nil, err
-	}
-	column := slices.Index(rows[0], "submit_gpu_job")
+// venusHours returns the hourly submissions of GPU jobs of rows of ten minutes.
+func venusHours(rows [][]string, column int) (counts []float64, err error) {
 	if column < 0 {
-		return nil, errors.New(path + " has no column submit_gpu_job")
+		return nil, errors.New(venusFile + " has no column submit_gpu_job")
 	}
-	for i, row := range rows[1:] {
+	for i, row := range rows {
 		v, err := strconv.ParseFloat(row[column], 64)
 		if err != nil {
 			return nil, err
 		}
-		if i%6 == 0 { // rows are of ten minutes
+		if i%6 == 0 {
 			counts = append(counts, 0)
 		}
 		counts[len(counts)-1] += v

@@ -37,6 +37,9 @@ func Source(file, folder string) string {
 	case paiFile:
 		return "openb_pod_list_default.csv of cluster-trace-gpu-v2023 in github.com/alibaba/clusterdata, its rows with a " +
 			"creation_time before 12096000 (140 days), and compress it"
+	case earthFile:
+		return "the folder analysis/2_cluster characterization/Earth_vcs of github.com/S-Lab-System-Group/HeliosArtifact, " +
+			"May 2020, one table with a column vc"
 	default:
 		return "simulation/data/Venus/cluster_throughput.csv of github.com/S-Lab-System-Group/Lucid, its rows before " +
 			"2020-09-01, and compress it"
@@ -96,9 +99,10 @@ var schedulerNames = []string{"tiresias", "themis", "lucid"}
 
 // Data has the traces of windows, each opened once.
 type Data struct {
-	Folder string
-	mu     sync.Mutex
-	opened map[string]*workload.Workload
+	// Folder has recorded traces, Peers the repositories of other simulators.
+	Folder, Peers string
+	mu            sync.Mutex
+	opened        map[string]*workload.Workload
 }
 
 // path of a file of a trace, "" if it is not at hand.
@@ -108,6 +112,12 @@ func (d *Data) path(file string) string {
 		return ""
 	}
 	return path
+}
+
+// has reports whether the repository of another simulator is at hand.
+func (d *Data) has(peer string) bool {
+	_, err := os.Stat(filepath.Join(d.Peers, peer))
+	return d.Peers != "" && err == nil
 }
 
 func (d *Data) open(ctx context.Context, file string) (*workload.Workload, error) {

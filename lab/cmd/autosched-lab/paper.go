@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/autosched/autosched/internal/cells"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/lab/paper"
 )
@@ -19,7 +21,7 @@ import (
 func newPaperCmd() *cobra.Command {
 	var r paper.Run
 	var figure, only, page, readme string
-	var core, render, estimate bool
+	var core, render, estimate, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "paper",
 		Short: "Measure the figures and tables of the AutoSched paper, and write the page that compares them",
@@ -41,9 +43,21 @@ take Philly's place under that name; it has more jobs, and gives other numbers.`
 			if r.Jobs < 0 {
 				return cli.Usage(fmt.Errorf("--jobs: %d is negative", r.Jobs))
 			}
-			if render {
-				return paper.Write(r.Results, page, readme)
+			show := func() error {
+				err := paper.Write(r.Results, page, readme)
+				if err != nil || !asJSON {
+					return err
+				}
+				rows, err := paper.Rows(r.Results)
+				if err != nil {
+					return err
+				}
+				return schema.Write(cmd.OutOrStdout(), "paper-figures/v1", map[string]any{"figures": rows})
 			}
+			if render {
+				return show()
+			}
+			r.Commit = cmp.Or(r.Commit, built())
 			selected, err := paper.Units(figure, core)
 			if err != nil {
 				return cli.Usage(fmt.Errorf("--figure: %w", err))
@@ -75,7 +89,11 @@ take Philly's place under that name; it has more jobs, and gives other numbers.`
 			missing, err := r.Measure(cmd.Context(), left)
 			counts := map[string]int{}
 			for _, u := range missing {
-				counts[u.Data]++
+				if u.Peer != "" {
+					fmt.Fprintf(notes, "%s is not measured: there is no folder %s in --peers\n", u.ID(), u.Peer)
+				} else {
+					counts[u.Data]++
+				}
 			}
 			for _, file := range slices.Sorted(maps.Keys(counts)) {
 				fmt.Fprintf(notes, "%s is not in %s: %s not measured. Get %s\n", file, r.Traces,
@@ -84,7 +102,7 @@ take Philly's place under that name; it has more jobs, and gives other numbers.`
 			if err != nil {
 				return err
 			}
-			return paper.Write(r.Results, page, readme)
+			return show()
 		},
 	}
 	fl := cmd.Flags()
@@ -98,7 +116,21 @@ take Philly's place under that name; it has more jobs, and gives other numbers.`
 	fl.StringVar(&page, "page", "docs/paper.md", "page to write; its plots go into a folder of its name beside it")
 	fl.StringVar(&readme, "readme", "README.md", "page whose table of results is written, between its marks; empty: none")
 	fl.StringVar(&r.Traces, "data", "../shared/traces", "folder that holds the recorded traces")
-	fl.StringVar(&r.Commit, "build", "", "name of the code measured, such as a commit")
+	fl.StringVar(&r.Peers, "peers", "", "folder with the repositories of Tiresias and Lucid under these names, for speed")
+	fl.StringVar(&r.Commit, "build", "", "commit of the code measured; default: that of this program")
+	fl.BoolVar(&asJSON, "json", false, "print the table of figures as JSON for programs")
 	_ = cmd.RegisterFlagCompletionFunc("figure", cli.ListOf(paper.FigureIDs()...))
 	return cmd
+}
+
+// built is the commit of this program in eight digits, with a + where its source was changed since.
+func built() string {
+	b := cli.Built()
+	if b.Commit == "" {
+		return "unknown"
+	}
+	if b.Modified {
+		return b.Commit[:8] + "+"
+	}
+	return b.Commit[:8]
 }

@@ -41,6 +41,12 @@ func TestPaper(t *testing.T) {
 	if got := run("--only", only, "--estimate"); !strings.Contains(got, "1 of 2 units are left") {
 		t.Error(got)
 	}
+	code, out, errs := clitest.Run("paper", "--render", "--json", "--out", filepath.Join(dir, "results"),
+		"--page", page, "--readme", readme)
+	if code != 0 || !strings.Contains(out, `"schema": "autosched.paper-figures/v1"`) ||
+		!strings.Contains(out, `"the_paper": "1.10 to 1.36"`) {
+		t.Errorf("exit %d, %s, %s", code, errs, out)
+	}
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "| helios-like | themis |") {
 		t.Errorf("%v: %s", err, text)
 	}
@@ -48,11 +54,14 @@ func TestPaper(t *testing.T) {
 		!strings.HasSuffix(string(text), paper.End+"\nlast\n") || strings.Contains(string(text), "old") {
 		t.Errorf("%v: %s", err, text)
 	}
+	if got := run("--only", "^speed/Tiresias/fifo$"); !strings.Contains(got, "no folder Tiresias in --peers") {
+		t.Error(got)
+	}
 	if code, _, errs := clitest.Run("paper", "--render", "--out", filepath.Join(dir, "results"), "--page", page, "--readme",
 		page); code != 1 || !strings.Contains(errs, page+": there is no line "+paper.Begin) {
 		t.Errorf("a page without marks: exit %d, %s", code, errs)
 	}
-	for _, wrong := range [][]string{{"--figure", "99"}, {"--figure", "1"}, {"--only", "("}, {"--only", "none"},
+	for _, wrong := range [][]string{{"--figure", "99"}, {"--only", "("}, {"--only", "none"},
 		{"--jobs", "-1"}} {
 		if code, _, errs := clitest.Run(append([]string{"paper"}, wrong...)...); code != 2 ||
 			!strings.Contains(errs, wrong[0]) {
