@@ -276,10 +276,11 @@ func (l *Load) pin(ctx context.Context, worker, i int) {
 // approve proposes values and has them offered.
 func (l *Load) approve(ctx context.Context, i int) {
 	token := l.token("propose")
+	req := &pb.ProposeConfigurationRequest{Parent: "schedulers/" + Approved, Parameters: value(), Reason: token,
+		RequestId: token}
 	var proposed, got *pb.Configuration
 	err, known := l.call(ctx, i, func(ctx context.Context, c grpc.ClientConnInterface) (err error) {
-		proposed, err = pb.NewConfigurationServiceClient(c).ProposeConfiguration(ctx, &pb.ProposeConfigurationRequest{
-			Parent: "schedulers/" + Approved, Parameters: value(), Reason: token, RequestId: token})
+		proposed, err = pb.NewConfigurationServiceClient(c).ProposeConfiguration(ctx, req)
 		return err
 	})
 	if !l.expected("propose", err, known, codes.FailedPrecondition) {
@@ -412,7 +413,7 @@ func (l *Load) watch(ctx context.Context, w *Watch, id string, node int) {
 			defer alive.Stop()
 			s, err := pb.NewConfigurationServiceClient(l.Conns[node%len(l.Conns)]).WatchConfigurations(stream,
 				&pb.WatchConfigurationsRequest{Parent: "schedulers/" + id, ResumeToken: w.token,
-					SendInitialEvents: w.token == "", HeartbeatInterval: durationpb.New(time.Second)})
+					SendInitialEvents: w.Last() == 0, HeartbeatInterval: durationpb.New(time.Second)})
 			for err == nil {
 				var got *pb.WatchConfigurationsResponse
 				if got, err = s.Recv(); err != nil {
@@ -429,7 +430,8 @@ func (l *Load) watch(ctx context.Context, w *Watch, id string, node int) {
 			return err
 		}()
 		if ctx.Err() == nil && !transient(err) && err != io.EOF {
-			l.Wrong.Addf("%s: %v", w.Name, err)
+			l.Wrong.Addf("%s after revision %d: %v", w.Name, w.Last(), err)
+			w.token = "" // one violation for one cause
 		}
 		wait(ctx, 50*time.Millisecond)
 	}

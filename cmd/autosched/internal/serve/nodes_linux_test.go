@@ -41,6 +41,9 @@ func startCluster(t *testing.T, nodes, rate int, seed uint64) *nodetest.Cluster 
 	})
 	pki := filepath.Join(dir, "pki")
 	args := []string{pki}
+	if nodes > 1 {
+		args = append(args, "--peers")
+	}
 	for i := range nodes {
 		args = append(args, "--host", network.Host(i))
 	}
@@ -141,7 +144,7 @@ tls:
   key: %s
   ca: %s
 `, n.Index, filepath.Join(n.Disk.Dir, "data"), nodes, n.Host, peerPort, n.Host, enginePort, strings.Join(routes, ", "),
-		filepath.Join(pki, "node.pem"), filepath.Join(pki, "node.key"), filepath.Join(pki, "ca.pem"))
+		filepath.Join(pki, "node.pem"), filepath.Join(pki, "node.key"), filepath.Join(pki, "node-ca.pem"))
 }
 
 // leaderOf asks the nodes which of them leads; -1 if none says that it does.
@@ -238,4 +241,38 @@ func TestOneNode(t *testing.T) {
 // ofKinds chooses faults by kind.
 func ofKinds(all []nodetest.Fault, kinds ...string) []nodetest.Fault {
 	return slices.DeleteFunc(all, func(f nodetest.Fault) bool { return !slices.Contains(kinds, f.Kind) })
+}
+
+// TestNodes: three nodes lose no event and no change of a configuration that they acknowledged, store none twice, and
+// answer as one service would, whatever happens to one of them. AUTOSCHED_NODES_ROUNDS is the number of rounds, of
+// which AUTOSCHED_NODES_OUT, a file, has those of former runs.
+func TestNodes(t *testing.T) {
+	if os.Getenv("AUTOSCHED_NODES") != "1" {
+		t.Skip("of make nodes")
+	}
+	nodetest.Require(t)
+	rounds, out := number("AUTOSCHED_NODES_ROUNDS", 0), os.Getenv("AUTOSCHED_NODES_OUT")
+	rate := number("AUTOSCHED_NODES_RATE", 1000)
+	if rounds == 0 { // one round of each kind that is not like another
+		c := startCluster(t, 3, rate, 1)
+		kinds := ofKinds(nodetest.Faults(6*time.Second, 12*time.Second), "kill", "pause", "partition, both ways",
+			"clock, a day ahead", "disk full", "disk slow", "file damaged")
+		runRounds(t, c, kinds, func(i int) bool { return i != len(kinds)-1 }, out)
+		return
+	}
+	done, err := nodetest.ReadRounds(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := nodetest.Faults(12*time.Second, 30*time.Second)
+	for i := len(done); i < rounds && !t.Failed(); {
+		life := kinds[i%len(kinds):] // of one cluster
+		life = life[:min(len(life), rounds-i)]
+		t.Run(fmt.Sprint("rounds ", i+1, " to ", i+len(life)), func(t *testing.T) {
+			turn := i / len(kinds)
+			c := startCluster(t, 3, rate, uint64(i))
+			runRounds(t, c, life, func(int) bool { return turn%4 != 3 }, out)
+		})
+		i += len(life)
+	}
 }

@@ -40,6 +40,10 @@ func serveNode(dir string) {
 	}()
 	pki := func(name string) string { return filepath.Join(os.Getenv(nodePKI), name) }
 	_, o := serveCommand()
+	o.cluster = os.Getenv(nodeCluster)
+	if o.cluster != "" {
+		dir = filepath.Join(dir, "local")
+	}
 	o.dir, o.listen = dir, os.Getenv(nodeHost)+":7443"
 	o.operations = os.Getenv(nodeHost) + ":9443"
 	o.access.Files.Cert, o.access.Files.Key = pki("server.pem"), pki("server.key")
