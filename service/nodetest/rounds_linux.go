@@ -18,6 +18,8 @@ type Cluster struct {
 	Load  *Load
 	// Leader returns the node that leads, -1 if none says so.
 	Leader func() int
+	// Behind reports whether a node has yet to apply changes.
+	Behind func() bool
 	// Engine lists the ports of the traffic by which nodes agree.
 	Engine []int
 	// Damage chooses the files that a fault may damage.

@@ -70,6 +70,7 @@ func startCluster(t *testing.T, nodes, rate int, seed uint64) *nodetest.Cluster 
 	web := &http.Client{Transport: &http.Transport{TLSClientConfig: roots}, Timeout: time.Second}
 	t.Cleanup(web.CloseIdleConnections)
 	c.Leader = func() int { return leaderOf(web, c.Nodes) }
+	c.Behind = func() bool { return nodes > 1 && behind(web, c.Nodes) }
 	var conns []*grpc.ClientConn
 	var servers []string
 	for i := range nodes {
@@ -147,16 +148,31 @@ tls:
 		filepath.Join(pki, "node.pem"), filepath.Join(pki, "node.key"), filepath.Join(pki, "node-ca.pem"))
 }
 
+// behind reports whether a node has yet to apply changes that the log has.
+func behind(web *http.Client, nodes []*nodetest.Node) bool {
+	return slices.ContainsFunc(nodes, func(n *nodetest.Node) bool {
+		return !strings.Contains(ready(web, n), "\nlag: 0\n")
+	})
+}
+
+// ready is a node's answer to the question for its readiness, "" if there is none.
+func ready(web *http.Client, n *nodetest.Node) string {
+	answer, err := web.Get("https://" + n.Host + ":9443/readyz")
+	if err != nil {
+		return ""
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
 // leaderOf asks the nodes which of them leads; -1 if none says that it does.
 func leaderOf(web *http.Client, nodes []*nodetest.Node) int {
 	for i, n := range nodes {
-		answer, err := web.Get("https://" + n.Host + ":9443/readyz")
-		if err != nil {
-			continue
-		}
-		text, err := io.ReadAll(answer.Body)
-		_ = answer.Body.Close()
-		if err == nil && (len(nodes) == 1 || strings.Contains(string(text), "\nrole: leader\n")) {
+		if len(nodes) == 1 || strings.Contains(ready(web, n), "\nrole: leader\n") {
 			return i
 		}
 	}
@@ -186,6 +202,11 @@ func runRounds(t *testing.T, c *nodetest.Cluster, faults []nodetest.Fault, leade
 		}
 		if t.Failed() {
 			break
+		}
+	}
+	for deadline := time.Now().Add(time.Minute); c.Behind(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a node is behind for a minute after the load has ended")
 		}
 	}
 	for _, n := range c.Nodes {
@@ -264,7 +285,7 @@ func TestNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := nodetest.Faults(12*time.Second, 30*time.Second)
+	kinds := nodetest.Faults(8*time.Second, 30*time.Second)
 	for i := len(done); i < rounds && !t.Failed(); {
 		life := kinds[i%len(kinds):] // of one cluster
 		life = life[:min(len(life), rounds-i)]
