@@ -252,7 +252,7 @@ func TestOneNode(t *testing.T) {
 	}
 	nodetest.Require(t)
 	kinds := []string{"kill", "disk slow"}
-	if os.Getenv("AUTOSCHED_NODES") == "1" {
+	if number("AUTOSCHED_NODES_ROUNDS", 0) > 0 {
 		kinds = append(kinds, "pause", "unplugged", "clock, a day ahead", "clock, a day behind", "disk full")
 	}
 	c := startCluster(t, 1, number("AUTOSCHED_NODES_RATE", 1000), 1)
