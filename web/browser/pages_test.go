@@ -74,6 +74,7 @@ func (p *tab) check(name, ready string, expected ...string) {
 			}
 		}
 	}
+	p.keyboard(name)
 	for _, fault := range p.takeFaults() {
 		if !slices.ContainsFunc(expected, func(part string) bool { return strings.Contains(fault, part) }) {
 			t.Errorf("%s: %s", name, fault)
@@ -81,6 +82,40 @@ func (p *tab) check(name, ready string, expected ...string) {
 	}
 	t.Logf("| %s | %d elements |", name, js[int](p, `document.querySelectorAll("*").length`))
 	p.picture(name)
+}
+
+// noteFocus lists the controls of a page, focuses the first, and notes which get the focus, and whether it is seen. It
+// returns how often Tab is pressed to reach all: an input of a date has four parts.
+const noteFocus = `(() => {
+	const of = "a[href], button, input, select, textarea, summary, [tabindex='0']";
+	const all = [...document.querySelectorAll(of)].filter(e => !e.disabled && e.checkVisibility());
+	const seen = window.focused = {all, reached: new Set(), unseen: []};
+	document.addEventListener("focusin", e => {
+		const style = getComputedStyle(e.target);
+		seen.reached.add(e.target);
+		if (all.includes(e.target) && (style.outlineStyle === "none" || parseFloat(style.outlineWidth) < 2)) {
+			seen.unseen.push(e.target.outerHTML.slice(0, 120));
+		}
+	});
+	all[0]?.focus();
+	return all.length + 3 * all.filter(e => e.type === "date").length;
+})()`
+
+// keyboard holds a page to the rule that Tab reaches each control, with a focus that is seen.
+func (p *tab) keyboard(name string) {
+	t := p.t
+	t.Helper()
+	p.size(1280, 800)
+	for range js[int](p, noteFocus) {
+		p.do(chromedp.KeyEvent(kb.Tab))
+	}
+	for _, left := range js[[]string](p, `focused.all.filter(e => e.isConnected && !focused.reached.has(e)).
+		map(e => e.outerHTML.slice(0, 120))`) {
+		t.Errorf("%s: Tab does not reach %s", name, left)
+	}
+	for _, unseen := range js[[]string](p, `focused.unseen`) {
+		t.Errorf("%s: the focus is not seen on %s", name, unseen)
+	}
 }
 
 // scheme sets the reader's preference, light or dark.
@@ -92,7 +127,7 @@ func (p *tab) scheme(name string) {
 
 // pictured are the pages whose pictures the documentation has.
 var pictured = []string{"overview", "proposal", "scheduler", "history", "decision", "findings", "what-if",
-	"study", "timeline", "job"}
+	"study", "timeline", "job", "forecast", "energy"}
 
 // picture keeps a screenshot where AUTOSCHED_SCREENSHOTS names a folder.
 func (p *tab) picture(name string) {

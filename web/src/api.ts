@@ -37,6 +37,7 @@ export interface ReportedMetric {
   mean?: number;
   meanLow?: number;
   meanHigh?: number;
+  endTime?: Time;
   previous?: ReportedMetric;
 }
 

@@ -5,7 +5,9 @@ import { call, Failure, get } from "./api";
 import type { Style } from "./format";
 import * as f from "./format";
 import { DoctorPage } from "./doctor";
+import { EnergyPage } from "./energy";
 import { FindingsPage } from "./findings";
+import { ForecastPage } from "./forecast";
 import { HistoryPage } from "./history";
 import { JobsPage, TenantsPage } from "./job";
 import { Overview } from "./overview";
@@ -32,6 +34,8 @@ const pages: Record<string, { title: string; of: (p: PageProps) => JSX.Element; 
   timeline: { title: "Timeline", of: TimelinePage, may: "GetTimeline" },
   jobs: { title: "Jobs", of: JobsPage, may: "ListJobs" },
   tenants: { title: "Tenants", of: TenantsPage, may: "ListTenants" },
+  forecast: { title: "Forecasts", of: ForecastPage, may: "GetForecastQuality" },
+  energy: { title: "Energy", of: EnergyPage, may: "GetEnergy" },
   "what-if": { title: "What if", of: WhatIfPage, may: "WhatIf" },
   studies: { title: "Studies", of: StudiesPage },
 };

@@ -2,7 +2,7 @@ import { get } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
 import { useLoaded } from "./state";
-import { Fault, Section, Table, Verdict } from "./ui";
+import { Bars, Fault, Section, Table, Verdict } from "./ui";
 
 interface Check {
   check?: string;
@@ -29,6 +29,8 @@ export function DoctorPage(p: { style: Style }) {
         <p>Version {d.data.version || "unknown"}; its clock says {f.instant(d.data.time, p.style)} ({f.zoneName(p.style)}).</p>
       </Verdict>
       <Section title="Checks" hint="Worst first, of the service and its store. 'autosched admin doctor' makes the same.">
+        <Bars title="checks by state" rows={order.map((state) => ({ name: words[state]!, value: rows.filter((c) => c.status === state).length,
+          text: f.plural(rows.filter((c) => c.status === state).length, "check"), tone: state === "FAIL" ? "bad" as const : state === "WARN" ? "open" as const : "good" as const }))} />
         <Table caption="Checks" rows={rows} most={100} columns={[
           { name: "Check", text: true, cell: (c) => c.check },
           { name: "State", text: true, cell: (c) => <span class={c.status === "FAIL" ? "bad-t" : c.status === "WARN" ? undefined : "good-t"}>

@@ -8,7 +8,7 @@ import { changes, objectiveOf, reported } from "./overview";
 import { Candidates, Effects, originWords, orNothing, stateWords } from "./proposal";
 import { link, longPeriod, setQuery, useLoaded, useWatch } from "./state";
 import type { Identity } from "./state";
-import { A, Command, Fact, Facts, Fault, Section, Table, Verdict } from "./ui";
+import { A, Chart, Command, Fact, Facts, Fault, Section, Table, Verdict } from "./ui";
 
 // Entry is a decision in the time line: a round, with the record of what it led to, or another record, or a revision of
 // which the service has no record.
@@ -113,6 +113,9 @@ export function HistoryPage(p: { name: string; url: URL; who: Identity; style: S
       {number && <Decision key={number} scheduler={s} number={number} who={p.who} style={p.style} />}
       <Section title="Decisions and changes" hint={`Newest first, by the service's clock (${f.zoneName(p.style)}). Records are chained: ` +
         "'autosched admin audit verify' checks them."}>
+        <Chart title="Records by day" kind="observed" xName={`Day (${f.zoneName(p.style)})`} x={(v) => f.instant(v, p.style).slice(0, 10)} y={(v) => f.number(v)}
+          series={[{ name: "rounds", color: "c4", points: byDay(rows.filter((e) => e.kind === "round"), rows, p.style) },
+            { name: "changes and answers", color: "c7", dash: "6 4", points: byDay(rows.filter((e) => e.kind !== "round"), rows, p.style) }]} />
         <Table caption="Decisions and changes" rows={rows} most={30} empty="None matches." columns={[
           { name: "When", text: true, cell: (e) => f.instant(e.at, p.style) },
           { name: "Who", text: true, cell: (e) => e.actor || "not recorded" },
@@ -126,6 +129,24 @@ export function HistoryPage(p: { name: string; url: URL; who: Identity; style: S
       </Section>
     </>
   );
+}
+
+// byDay counts entries by the days from the first to the last of all.
+function byDay(some: Entry[], all: Entry[], style: Style) {
+  const day = (e: Entry) => f.instant(e.at, style).slice(0, 10);
+  const counts = new Map<string, number>();
+  for (const e of some) if (e.at) counts.set(day(e), (counts.get(day(e)) ?? 0) + 1);
+  const days = all.filter((e) => e.at).map(day);
+  const first = days.at(-1), last = days[0];
+  const out: { x: number; y: number }[] = [];
+  if (!first || !last) return out;
+  for (let k = 0; k < 4000; k++) { // a row for each day, those without entries too
+    const at = dayOf(first, style, k);
+    const name = f.instant(at, style).slice(0, 10);
+    if (name > last) break;
+    out.push({ x: Date.parse(at), y: counts.get(name) ?? 0 });
+  }
+  return out;
 }
 
 function What(p: { entry: Entry; name: string; style: Style }) {

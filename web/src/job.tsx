@@ -1,13 +1,12 @@
 // The jobs of a scheduler, one job, and its tenants.
 
-import { useState } from "preact/hooks";
 import { get, id, list, path } from "./api";
 import type { Time } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
 import { link, longPeriod, setQuery, useLoaded } from "./state";
 import { span } from "./timeline";
-import { A, Fact, Facts, Fault, From, Section, Table, Verdict } from "./ui";
+import { A, Bars, Fact, Facts, Fault, From, Section, Table, Verdict } from "./ui";
 
 interface Spell {
   startTime: Time;
@@ -203,14 +202,12 @@ function JobPage(p: Props & { job: string }) {
 // TenantsPage is what each tenant got.
 export function TenantsPage(p: Props) {
   const days = [1, 7, 28].find((n) => String(n) === p.url.searchParams.get("days")) ?? 7;
-  const [open, setOpen] = useState(true);
   const d = useLoaded<Tenant[]>(`${p.name} ${days}`, async () => {
     const now = await get<{ schedulerTime?: Time }>(path(`schedulers/${p.name}`) + "/load");
     const from = now.schedulerTime && new Date(Date.parse(now.schedulerTime) - days * 86400e3).toISOString();
     return list<Tenant>(path(`schedulers/${p.name}`) + "/tenants" + (from ? "?startTime=" + encodeURIComponent(from) : ""), "tenants");
   }, longPeriod);
   const rows = d.data ?? [];
-  const most = Math.max(...rows.map((r) => r.share ?? 0), 1e-9);
   return (
     <>
       <p class="filters"><label>The last <select value={String(days)} onChange={(e) => setQuery("days", e.currentTarget.value)}>
@@ -218,14 +215,8 @@ export function TenantsPage(p: Props) {
       </select></label></p>
       <Fault failure={d.failure} />
       {d.data && rows.length > 0 && <Section title="Shares" hint="Of the GPU-hours that were held.">
-        <details open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
-          <summary>Chart of shares</summary>
-          <ul class="bars">{rows.slice(0, 12).map((r) => (
-            <li key={r.tenant}><span class="what">{r.tenant || "no tenant"}</span>
-              <svg width="100%" height="14" aria-hidden="true"><rect width={`${((r.share ?? 0) / most) * 100}%`} height="14" fill="var(--c4)" /></svg>
-              <span>{f.share(r.share ?? 0)}</span></li>
-          ))}</ul>
-        </details>
+        <Bars title="shares" rows={rows.slice(0, 12).map((r) => ({ name: r.tenant || "no tenant", value: r.share ?? 0,
+          text: f.share(r.share ?? 0) }))} />
       </Section>}
       {d.data && <Section title="Tenants">
         <Table caption="Tenants" rows={rows} most={50} empty="No job was there in this time." columns={[

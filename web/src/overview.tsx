@@ -4,6 +4,7 @@ import type { Configuration, ReportedMetric, Round, RuleSummary, Scheduler } fro
 import * as f from "./format";
 import type { Style } from "./format";
 import { link, longPeriod, useLoaded } from "./state";
+import { Ahead } from "./timeline";
 import type { Loaded } from "./state";
 import { A, Chart, Command, Fact, Facts, Fault, Section, Verdict } from "./ui";
 import type { Tone } from "./ui";
@@ -157,7 +158,7 @@ function Card(p: { scheduler: Scheduler; style: Style }) {
         <Facts>
           <Fact name="Load and queue now" kind="observed" wide>{load ? <>{f.count(load.busyGpus)} of {f.count(load.totalGpus)} GPUs held; {
             f.plural(load.waitingJobs ?? 0, "job waits", "jobs wait")} for {f.plural(load.waitingGpus ?? 0, "GPU")} (<A
-            href={link(`/schedulers/${name}/timeline`)}>the next 12 hours</A>)</> : "…"}</Fact>
+            href={link(`/schedulers/${name}/timeline`)}>timeline</A>)</> : "…"}</Fact>
           <Fact name="In force" kind="observed" wide>{c ? <InForce scheduler={s} current={c} style={p.style} /> : "…"}</Fact>
           <Fact name="What tuning gained" wide>{c ? <Gain current={c} metric={metric} style={p.style} /> : "…"}</Fact>
           <Fact name="Findings, by wasted GPU-hours" kind="observed" wide>
@@ -175,7 +176,10 @@ function Card(p: { scheduler: Scheduler; style: Style }) {
           <Fact name="Events until" kind="observed">{f.instant(st.eventTime, p.style)}{near(st.eventTime)}</Fact>
           <Fact name="Events" kind="observed">{f.count(st.eventCount ?? 0)}</Fact>
         </Facts>
-        <Forecast rounds={d.data?.rounds} metric={metric} style={p.style} />
+        <div>
+          <Ahead name={name} style={p.style} />
+          <Forecast rounds={d.data?.rounds} metric={metric} style={p.style} />
+        </div>
       </div>
     </section>
   );

@@ -1,13 +1,13 @@
 import { useEffect } from "preact/hooks";
 import { get, id, list, path } from "./api";
-import type { Configuration, Round, Scheduler } from "./api";
+import type { Configuration, Round, Scheduler, Time } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
 import { Badges, changes, Forecast, objectiveOf, tasks } from "./overview";
 import { originWords, stateWords } from "./proposal";
 import { link, longPeriod, useLoaded, useWatch } from "./state";
 import type { Identity } from "./state";
-import { A, Fact, Facts, Fault, Section, Table, Verdict } from "./ui";
+import { A, Bars, Fact, Facts, Fault, Section, Table, Verdict } from "./ui";
 
 async function load(name: string) {
   const parent = path("schedulers/" + name);
@@ -48,6 +48,7 @@ export function SchedulerPage(p: { name: string; who: Identity; style: Style }) 
         </Facts>
         <Forecast rounds={rounds.slice(0, 720)} metric={metric} style={p.style} />
       </Section>
+      <Freshness scheduler={s} style={p.style} />
       <Section title="Instances" hint="What each says that it runs.">
         <Table caption="Instances" rows={s.status?.instances ?? []} empty="None has acknowledged anything." columns={[
           { name: "Instance", text: true, cell: (r) => r.instanceId || "the only one" },
@@ -74,5 +75,39 @@ export function SchedulerPage(p: { name: string; who: Identity; style: Style }) 
         ]} />
       </Section>
     </>
+  );
+}
+
+interface Load {
+  schedulerTime?: Time;
+  receiveTime?: Time;
+  sampleTime?: Time;
+  acknowledgeTime?: Time;
+}
+
+// Freshness is how old the latest records are: of the scheduler's time against the latest event, of the service's against
+// now.
+function Freshness(p: { scheduler: Scheduler; style: Style }) {
+  const s = p.scheduler;
+  const l = useLoaded<Load>("load of " + s.name, () => get(path(s.name) + "/load")).data;
+  if (!l) return null;
+  const ends = (s.status?.reportedMetrics ?? []).flatMap((m) => m.endTime ? [m.endTime] : []).sort();
+  const event = l.schedulerTime, now = new Date().toISOString();
+  const rows = [
+    { name: "Events", at: l.receiveTime, against: now, clock: "service's" },
+    { name: "Samples of GPUs", at: l.sampleTime, against: event, clock: "scheduler's" },
+    { name: "Metrics", at: ends.at(-1), against: event, clock: "scheduler's" },
+    { name: "Acknowledgements", at: l.acknowledgeTime, against: now, clock: "service's" },
+  ].map((r) => ({ ...r, lag: r.at && r.against ? Math.max(0, (Date.parse(r.against) - Date.parse(r.at)) / 1000) : undefined }));
+  return (
+    <Section title="Data freshness" hint={`When records last came, and how long before the latest event (${f.instant(event, p.style)}), or before now by the service's clock, that was.`}>
+      <Bars title="lags" rows={rows.flatMap((r) => r.lag === undefined ? [] : [{ name: r.name, value: r.lag, text: f.seconds(r.lag, p.style.unit) }])} />
+      <Table caption="Data freshness" rows={rows} columns={[
+        { name: "Records", text: true, cell: (r) => r.name },
+        { name: "Last", kind: "observed", cell: (r) => r.at ? f.instant(r.at, p.style) : "none" },
+        { name: "By the clock of", text: true, cell: (r) => r.clock === "service's" ? "the service" : "the scheduler" },
+        { name: "Lag", cell: (r) => f.seconds(r.lag, p.style.unit) },
+      ]} />
+    </Section>
   );
 }

@@ -4,7 +4,7 @@ import type { ParameterSpec, Time, Value, Values } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
 import { link, longPeriod, useLoaded } from "./state";
-import { A, Chart, Command, Fact, Facts, Fault, Section, Table, Verdict } from "./ui";
+import { A, Bars, Chart, Command, Fact, Facts, Fault, Section, Table, Verdict } from "./ui";
 import type { Point } from "./ui";
 
 interface Trial {
@@ -51,6 +51,8 @@ function Studies(p: { name: string; style: Style }) {
         {!rows.length && <Command text={`autosched study create ${p.name}/first --metric wait --budget 50`} />}
       </Verdict>
       <Section title="Studies" hint="Clients or evaluators measure the configurations that a study suggests.">
+        <Bars title="the budget used" rows={rows.slice(0, 12).map((s) => ({ name: s.displayName || id(s.name),
+          value: (s.usedBudget ?? 0) / (s.spec?.trialBudget ?? 100), text: f.share((s.usedBudget ?? 0) / (s.spec?.trialBudget ?? 100)) }))} />
         <Table caption="Studies" rows={rows} columns={[
           { name: "Study", text: true, cell: (s) => <A href={link(`/schedulers/${p.name}/studies`, { study: id(s.name) })}>{s.displayName || id(s.name)}</A> },
           { name: "State", text: true, cell: (s) => (s.state ?? "").toLowerCase() },

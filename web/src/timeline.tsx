@@ -156,14 +156,10 @@ export function TimelinePage(p: Props) {
 function Now(p: { name: string; style: Style }) {
   const base = path(`schedulers/${p.name}`);
   const now = useLoaded<Load>("load " + p.name, () => get(base + "/load"));
-  const ahead = useLoaded<Forecast>("ahead " + p.name, () => get(base + "/load:forecast"), longPeriod);
-  const l = now.data, points = ahead.data?.points ?? [];
-  const of = (band: "busyGpus" | "waitingGpus") => points.map((q) => ({
-    x: Date.parse(q.schedulerTime), y: q[band].middle ?? 0, low: q[band].low ?? 0, high: q[band].high ?? 0,
-  }));
+  const l = now.data;
   return (
     <Section title="Now">
-      <Fault failure={now.failure ?? ahead.failure} />
+      <Fault failure={now.failure} />
       {l && <Facts>
         <Fact name="GPUs held" kind="observed">{f.count(l.busyGpus)} of {f.count(l.totalGpus)}</Fact>
         <Fact name="GPUs waited for" kind="observed">{f.count(l.waitingGpus)}</Fact>
@@ -175,13 +171,28 @@ function Now(p: { name: string; style: Style }) {
         <Fact name="Last sample of GPUs">{l.sampleTime ? f.instant(l.sampleTime, p.style) : "none"}</Fact>
         <Fact name="Last acknowledgement">{l.acknowledgeTime ? f.ago(l.acknowledgeTime) : "none"}</Fact>
       </Facts>}
-      {ahead.data?.noFuturesReason && <p class="soft">No forecast: {ahead.data.noFuturesReason}.</p>}
+      <Ahead name={p.name} style={p.style} />
+    </Section>
+  );
+}
+
+// Ahead is the load that is simulated for the next hours.
+export function Ahead(p: { name: string; style: Style }) {
+  const ahead = useLoaded<Forecast>("ahead " + p.name, () => get(path(`schedulers/${p.name}`) + "/load:forecast"), longPeriod);
+  const points = ahead.data?.points ?? [];
+  const of = (band: "busyGpus" | "waitingGpus") => points.map((q) => ({
+    x: Date.parse(q.schedulerTime), y: q[band].middle ?? 0, low: q[band].low ?? 0, high: q[band].high ?? 0,
+  }));
+  return (
+    <>
+      <Fault failure={ahead.failure} />
+      {ahead.data?.noFuturesReason && <p class="soft">No forecast of the load: {ahead.data.noFuturesReason}.</p>}
       {points.length > 0 && <Chart title="Load of the next 12 hours" kind="simulated" xName={`Event time (${f.zoneName(p.style)})`}
         x={(v) => f.instant(v, p.style).slice(5, 16)} y={(v) => f.number(v)} series={[
           { name: "GPUs held", color: "c4", points: of("busyGpus") },
           { name: "GPUs waited for", color: "c7", dash: "6 4", points: of("waitingGpus") },
         ]} />}
-    </Section>
+    </>
   );
 }
 

@@ -118,6 +118,7 @@ export interface Series {
   name: string;
   color: "c4" | "c5" | "c7" | "c2" | "c0";
   dash?: string;
+  kind?: Kind; // other than the chart's
   points: Point[];
 }
 
@@ -197,7 +198,7 @@ export function Chart(p: ChartProps) {
     return `M${edge(b, (q) => q.high!)}L${edge([...b].reverse(), (q) => q.low!)}Z`;
   };
   const reading = (q: Point) => p.y(q.y) + (q.low !== undefined && q.high !== undefined ? ` (${p.y(q.low)} to ${p.y(q.high)})` : "");
-  const labels = wide > 620 && !p.dots ? [first, (first + last) / 2, last] : [first, last];
+  const labels = last === first ? [first] : wide > 620 && !p.dots ? [first, (first + last) / 2, last] : [first, last];
   const nearest = (v: number) => xs.reduce((a, b) => (Math.abs(b - v) < Math.abs(a - v) ? b : a));
   const move = (e: TargetedPointerEvent<SVGSVGElement>) => {
     const px = e.clientX - e.currentTarget.getBoundingClientRect().left;
@@ -221,7 +222,7 @@ export function Chart(p: ChartProps) {
         <strong>{p.title}</strong> <From kind={p.kind} />
         <span class="keys">{p.series.map((s) => (
           <span><svg class="sw" aria-hidden="true"><line x1="0" y1="5" x2="26" y2="5" stroke={`var(--${s.color})`}
-            stroke-width="3" stroke-dasharray={s.dash} /></svg>{s.name}</span>
+            stroke-width="3" stroke-dasharray={s.dash} /></svg>{s.name}{s.kind && <> <From kind={s.kind} /></>}</span>
         ))}</span>
       </figcaption>
       {width > 0 && (
@@ -260,6 +261,24 @@ export function Chart(p: ChartProps) {
         ]} />}
       </details>
     </figure>
+  );
+}
+
+// Bars is a chart of a value by name; the table beside it has the values.
+export function Bars(p: { title: string; rows: { name: string; value: number; text: string; tone?: Tone }[] }) {
+  const [open, setOpen] = useState(true);
+  const most = Math.max(...p.rows.map((r) => r.value), 1e-9);
+  if (!p.rows.length) return null;
+  return (
+    <details open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>Chart of {p.title}</summary>
+      <ul class="bars">{p.rows.map((r) => (
+        <li key={r.name}><span class="what">{r.name}</span>
+          <svg width="100%" height="14" aria-hidden="true"><rect width={`${(r.value / most) * 100}%`} height="14"
+            fill={r.tone ? `var(--${r.tone})` : "var(--c4)"} /></svg>
+          <span>{r.text}</span></li>
+      ))}</ul>
+    </details>
   );
 }
 
