@@ -109,8 +109,8 @@ func TestManyJobs(t *testing.T) {
 	s.call(t, "scheduler", "pause", "demo", "--reason", "the test")
 	const month = 28 * 24 * time.Hour
 	sendJobs(t, s, "demo", jobs, func(i int) (string, string, time.Duration, time.Duration) {
-		return fmt.Sprint("tenant-", i*31%97), fmt.Sprint("node-", i*17%200), month / time.Duration(jobs) * time.Duration(i),
-			time.Duration(1+i*7919%20) * time.Minute
+		return fmt.Sprint("tenant-", i*31%97), fmt.Sprint("node-", i*17%200),
+			month / time.Duration(jobs) * time.Duration(i), time.Duration(1+i*7919%20) * time.Minute
 	})
 	window := fmt.Sprintf("from=%s&to=%s", began.Format(time.RFC3339), began.Add(month).Format(time.RFC3339))
 	for _, rows := range []string{"nodes", "tenants"} {
@@ -118,7 +118,8 @@ func TestManyJobs(t *testing.T) {
 		longest := p.longestTask(func() {
 			p.visit(s.pages + "/schedulers/demo/timeline?rows=" + rows + "&" + window)
 			p.sees("(?s)Table of GPUs by .*\\d jobs from 2026-01-05")
-			p.do(chromedp.Focus("figure.timeline canvas"), chromedp.KeyEvent(kb.ArrowLeft), chromedp.KeyEvent(kb.ArrowDown))
+			p.do(chromedp.Focus("figure.timeline canvas"), chromedp.KeyEvent(kb.ArrowLeft),
+				chromedp.KeyEvent(kb.ArrowDown))
 			p.sees(`from 2026-.*: [\d.]+ GPUs held`)
 		})
 		t.Logf("%d jobs by %s: the longest task has %.0f ms of thread CPU time, at most 200", jobs, rows, longest)
