@@ -6,8 +6,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/autosched/autosched/internal/chart"
 )
 
 func TestHandler(t *testing.T) {
@@ -73,5 +78,45 @@ func TestHandler(t *testing.T) {
 		if got := ask(http.MethodGet, path); got.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: %s", path, got.Status)
 		}
+	}
+}
+
+// TestOneDesign: reports and the dashboard take their colours from one table, chart.CSS. No other file writes one, but
+// for the shade behind dialogues, and each name of a colour is declared there.
+func TestOneDesign(t *testing.T) {
+	declared := string(chart.CSS())
+	files := []string{"../internal/chart/page.css", "../internal/chart/page.html.tmpl"}
+	for _, pattern := range []string{"src/*.css", "src/*.ts", "src/*.tsx", "src/*.html", "../replay/report/*.tmpl"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, found, err)
+		}
+		files = append(files, found...)
+	}
+	literal := regexp.MustCompile(`#[0-9a-fA-F]{3,8}\b|\b(?:rgb|hsl)a?\([^)]*\)`)
+	used := regexp.MustCompile(`var\((--[a-z0-9-]+)\)`)
+	names := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, color := range literal.FindAllString(string(text), -1) {
+			if color != "rgb(0 0 0 / .5)" {
+				t.Errorf("%s: the colour %s is not of the design", file, color)
+			}
+		}
+		for _, name := range used.FindAllStringSubmatch(string(text), -1) {
+			names++
+			if !strings.Contains(declared, name[1]+":") {
+				t.Errorf("%s: %s is not declared", file, name[1])
+			}
+		}
+		if strings.HasSuffix(file, ".css") && regexp.MustCompile(`(?m)(^|[{;\s])--[a-z0-9-]+:`).Match(text) {
+			t.Errorf("%s declares a colour of its own", file)
+		}
+	}
+	if names < 40 {
+		t.Errorf("%d names of colours are used", names)
 	}
 }

@@ -231,6 +231,19 @@ var palette = [series + nSeries]struct {
 	{"c4", 0x1d4ed8, 0x84a9ff}, {"c5", 0xd4500c, 0xff8a4c}, {"c6", 0x16181d, 0xf4f5f7}, {"c7", 0x00805a, 0x2fd6a0},
 }
 
+// design holds the colours of pages besides the palette: of the ground, of lines and of
+// messages.
+var design = []struct {
+	name        string
+	light, dark uint32
+}{
+	{"bg", 0xf6f7f9, 0x12151a}, {"line", 0xdde1e7, 0x313945},
+	{"good", 0x0b6b4f, 0x5fdcb0}, {"good-bg", 0xe5f4ee, 0x12322a},
+	{"bad", 0x9a3412, 0xffb38a}, {"bad-bg", 0xfdf0e7, 0x3a2318},
+	{"open", 0x3b4a6b, 0xb4c6f0}, {"open-bg", 0xeaeef7, 0x20293d},
+	{"warn", 0x7a4b00, 0xffd98a}, {"warn-bg", 0xfff3d1, 0x3a2e12},
+}
+
 // dashes tell series of one colour apart: the first eight are solid.
 var dashes = [][]float64{nil, {8, 3}, {2, 3}, {11, 3, 2, 3}}
 
@@ -253,12 +266,11 @@ func (c Color) RGBA() (r, g, b, a uint32) {
 	return part(16), part(8), part(0), uint32(opacity * 0xffff)
 }
 
-// CSS declares the palette as CSS variables (--ink, --soft, --grid, --card, --c0 to
-// --c7) for the light and dark schemes and for print. HTML pages with pictures must
-// include it.
+// CSS declares the colours as CSS variables, for the light and dark schemes and for print: the palette (--ink, --soft,
+// --grid, --card, --c0 to --c7) and those of the design. HTML pages with pictures must include it.
 func CSS() template.CSS {
 	var light, dark strings.Builder
-	for _, p := range palette {
+	for _, p := range append(palette[:], design...) {
 		fmt.Fprintf(&light, "--%s:#%06x;", p.name, p.light)
 		fmt.Fprintf(&dark, "--%s:#%06x;", p.name, p.dark)
 	}
@@ -269,8 +281,8 @@ func CSS() template.CSS {
 //go:embed page.css
 var pageCSS string
 
-// Style is the style sheet of a page with figures: the palette ([CSS]), and the design of
-// its text, tables and figures.
+// Style is the style sheet of reports and of the dashboard: the colours ([CSS]), and the design of text, tables and
+// figures.
 func Style() template.CSS { return CSS() + template.CSS(pageCSS) }
 
 // Dimension is an axis of parallel coordinates, from 0 at the bottom to 1 at the

@@ -2,10 +2,12 @@ package chart
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
 	"math"
+	"strings"
 )
 
 // Page is a self-contained HTML page of figures and text in the design of [Style].
@@ -13,12 +15,21 @@ type Page struct {
 	Name      string
 	Synthetic bool
 	// Lead is the page's message, in a sentence; Class is good, bad or open. Details
-	// follow it.
+	// follow it, and First stands beside it: the figure that shows it.
 	Lead, Class string
 	Details     []string
+	First       *Chart
 	Facts       []Fact
 	Sections    []Section
 	Text        string // as the command prints it
+}
+
+// Say makes sentences the message: the first leads, the others are details.
+func (p *Page) Say(text string) {
+	lead, rest, more := strings.Cut(text, ". ")
+	if p.Lead = lead; more {
+		p.Lead, p.Details = lead+".", append(p.Details, rest)
+	}
 }
 
 // Fact is a name with its value.
@@ -33,48 +44,52 @@ type Section struct {
 	Rows        []Row
 }
 
-// pageWidth is the width of figures on a screen, phoneWidth on a phone, in pixels.
-const pageWidth, phoneWidth = 1076, 340
+// Widths of figures in pixels: PageWidth across a screen, beside the message, and PhoneWidth on a phone.
+const (
+	PageWidth, PhoneWidth   = 1076, 340
+	firstWidth, firstHeight = 505, 300
+)
 
-var pageTemplate = template.Must(template.New("page").Parse(`<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{{.Name}}</title>
-<style>
-{{.Style}}
-</style>
-</head>
-<body>
-<main>
-<header><h1>{{.Name}}</h1>{{if .Synthetic}}<span class="badge">SYNTHETIC WORKLOAD</span>{{end}}</header>
-{{if .Lead}}<div class="verdict {{.Class}}">
-<h2>{{.Lead}}</h2>
-{{range .Details}}<p>{{.}}</p>
-{{end}}</div>
-{{end}}{{if .Facts}}<section>
-<dl class="facts">
-{{range .Facts}}<div{{if .Mono}} class="mono"{{end}}><dt>{{.Name}}</dt><dd>{{.Value}}</dd></div>
-{{end}}</dl>
-</section>
-{{end}}{{range .Figures}}<section>
-<h2>{{.Title}}</h2>
-{{with .Hint}}<p class="hint">{{.}}</p>
-{{end}}{{range .Rows}}<div class="figs figs{{.Columns}}">
-{{range .Figures}}<figure>{{with .Title}}<h3>{{.}}</h3>{{end}}{{range .Pictures}}{{.}}{{end}}</figure>
-{{end}}</div>
-{{end}}</section>
-{{end}}{{with .Text}}<section>
-<h2>As text</h2>
-<div class="scroll"><pre>{{.}}</pre></div>
-</section>
-{{end}}</main>
-</body>
-</html>
-`))
+//go:embed page.html.tmpl
+var pageText string
+
+// html/template escapes by context. Marked safe are the drawings and the style sheet of this package, which escapes the
+// text in them.
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// Template returns the templates that pages of other packages share with [Page]: "top" of a [Frame] begins a page, with
+// its message and first figure; "figure" is of a [Figure], "facts" of facts, and "end" of the page's last line.
+func Template() *template.Template { return template.Must(pageTemplate.Clone()) }
+
+// Frame is the begin of a page.
+type Frame struct {
+	*Page
+	Style template.CSS
+	First *Figure
+}
+
+// Frame returns the begin of the page, with rules of style of its own.
+func (p *Page) Frame(rules template.CSS) Frame {
+	f := Frame{Page: p, Style: Style() + rules}
+	if p.First != nil {
+		f.First = newFigure(p.First, cmp.Or(p.First.Title, p.Name), p.First.height(), firstWidth)
+	}
+	return f
+}
+
+// height is that of the first figure of a page.
+func (c *Chart) height() float64 {
+	if c.Y.Labels {
+		return max(160, RowsHeight(len(c.Y.Ticks)))
+	}
+	return firstHeight
+}
+
+// Figure is a drawing with its title.
+type Figure struct {
+	Title   string
+	Drawing template.HTML
+}
 
 // Picture is all figures of the page, for a file without text.
 func (p *Page) Picture() *Picture {
@@ -82,13 +97,16 @@ func (p *Page) Picture() *Picture {
 	if p.Synthetic {
 		out.Label += " (synthetic)"
 	}
+	if p.First != nil {
+		out.Rows = append(out.Rows, Row{Height: p.First.height(), Charts: []*Chart{p.First}})
+	}
 	for _, s := range p.Sections {
 		out.Rows = append(out.Rows, s.Rows...)
 	}
 	return out
 }
 
-// figureSection, figureRow and figure are a section's data in the template.
+// figureSection and figureRow are a section's data in the template.
 type figureSection struct {
 	Section
 	Rows []figureRow
@@ -96,12 +114,7 @@ type figureSection struct {
 
 type figureRow struct {
 	Columns int
-	Figures []figure
-}
-
-type figure struct {
-	Title    string
-	Pictures []template.HTML
+	Figures []*Figure
 }
 
 // Write writes the page's HTML.
@@ -111,9 +124,14 @@ func (p *Page) Write(w io.Writer) error {
 		out := figureSection{Section: s}
 		for _, r := range s.Rows {
 			row := figureRow{Columns: len(r.Charts)}
+			width := math.Floor(float64(PageWidth-22*(row.Columns-1)) / float64(row.Columns))
 			for _, c := range r.Charts {
-				if c != nil {
-					row.Figures = append(row.Figures, newFigure(c, &r, cmp.Or(c.Title, s.Title)))
+				switch {
+				case c == nil:
+				case r.Least > PhoneWidth:
+					row.Figures = append(row.Figures, scrolled(c, &r, cmp.Or(c.Title, s.Title)))
+				default:
+					row.Figures = append(row.Figures, newFigure(c, cmp.Or(c.Title, s.Title), r.Height, width))
 				}
 			}
 			out.Rows = append(out.Rows, row)
@@ -121,29 +139,36 @@ func (p *Page) Write(w io.Writer) error {
 		sections = append(sections, out)
 	}
 	return pageTemplate.Execute(w, struct {
-		*Page
-		Style   template.CSS
+		Frame
 		Figures []figureSection
-	}{p, Style(), sections})
+	}{p.Frame(""), sections})
 }
 
-// newFigure draws a chart of a row once for a screen and once for a phone, so that its
-// text keeps its size. The title is text of the page.
-func newFigure(c *Chart, r *Row, label string) figure {
+// newFigure draws a chart. The title is text of the page.
+func newFigure(c *Chart, label string, height, width float64) *Figure {
 	drawn := *c
 	drawn.Title = ""
-	draw := func(width float64, class string) template.HTML {
-		p := Picture{Label: label, Width: width, Rows: []Row{{Height: r.Height, Charts: []*Chart{&drawn}}}}
-		return p.HTML(class)
-	}
-	columns := float64(len(r.Charts))
-	if r.Least > phoneWidth { // one drawing, which scrolls
-		width := math.Max(pageWidth, r.Least)
-		begin := fmt.Sprintf(`<div class="scroll"><div style="min-width:%.0fpx">`, width)
-		return figure{c.Title, []template.HTML{template.HTML(begin), draw(width, "fig"), "</div></div>"}}
-	}
-	return figure{c.Title, []template.HTML{draw(math.Floor((pageWidth-22*(columns-1))/columns), "fig wide"),
-		draw(phoneWidth, "fig narrow")}}
+	return &Figure{c.Title, Responsive(label, height, width, func(float64) *Chart { return &drawn })}
+}
+
+// Responsive draws a chart once for a screen and once for a phone, so that its text keeps its size.
+func Responsive(label string, height, width float64, draw func(width float64) *Chart) template.HTML {
+	return drawing(label, height, width, "fig wide", draw(width)) +
+		drawing(label, height, PhoneWidth, "fig narrow", draw(PhoneWidth))
+}
+
+// scrolled draws a chart of a row once, which scrolls on a phone.
+func scrolled(c *Chart, r *Row, label string) *Figure {
+	drawn := *c
+	drawn.Title = ""
+	width := max(PageWidth, r.Least)
+	return &Figure{c.Title, template.HTML(fmt.Sprintf(`<div class="scroll"><div style="min-width:%.0fpx">`, width)) +
+		drawing(label, r.Height, width, "fig", &drawn) + "</div></div>"}
+}
+
+func drawing(label string, height, width float64, class string, c *Chart) template.HTML {
+	p := Picture{Label: label, Width: width, Rows: []Row{{Height: height, Charts: []*Chart{c}}}}
+	return p.HTML(class)
 }
 
 // Bands returns transparent layers that give a curve's values where the pointer is: each

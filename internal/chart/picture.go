@@ -144,9 +144,6 @@ func (x *cell) xTicks() []Tick {
 	if x.X.Ticks == nil {
 		widest = 50
 	}
-	if x.X.Labels {
-		widest = 0
-	}
 	return x.X.ticks(&x.x, widest+6)
 }
 

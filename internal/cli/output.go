@@ -122,6 +122,18 @@ func (f *PlotFlag) Write(page func() (*chart.Page, error)) error {
 	return WriteFile(f.Path, "--plot", func(out io.Writer) error { return f.WriteTo(out, p) })
 }
 
+// NewPage begins the page of a command, whose text is what it prints. The message is in sentences, of which the first
+// leads.
+func NewPage(name string, synthetic bool, message string, print func(io.Writer) error) (*chart.Page, error) {
+	var text strings.Builder
+	if err := print(&text); err != nil {
+		return nil, err
+	}
+	p := &chart.Page{Name: "AutoSched " + name, Synthetic: synthetic, Class: "open", Text: text.String()}
+	p.Say(message)
+	return p, nil
+}
+
 // WriteTo writes a page, or its figures alone, as the name of the file says.
 func (f *PlotFlag) WriteTo(out io.Writer, p *chart.Page) error {
 	if filepath.Ext(f.Path) == ".html" {

@@ -181,11 +181,7 @@ func (r *rowsDocument) writeJobs(w io.Writer) error {
 // rowsPage is the data of comparison.html.tmpl.
 type rowsPage struct {
 	*rowsDocument
-	Style    template.CSS
-	Best     string
-	Figures  string
-	Class    string // of the verdict
-	Facts    []fact
+	Frame    chart.Frame
 	Swatches []swatch
 	Held     []heldRow
 	Sections []rowsSection
@@ -204,8 +200,8 @@ type rowsSection struct {
 	Fidelity        string
 	Columns         []column
 	Rows            []rowsLine
-	JCT, Queue      *figure
-	Used, Asked     *figure
+	JCT, Queue      template.HTML
+	Used, Asked     template.HTML
 	GPUs            int
 	Seeds, HasTimes bool
 }
@@ -219,12 +215,7 @@ type rowsLine struct {
 }
 
 func (r *rowsDocument) writeHTML(w io.Writer) error {
-	p := &rowsPage{rowsDocument: r, Style: chart.Style(), Class: "open", Drawn: len(r.Seeds) > 1}
-	p.Best, p.Figures = BestRow(r.Comparison)
-	p.Figures = strings.TrimSpace(p.Figures + " " + Assumption(r.Comparison))
-	if slices.ContainsFunc(Overall(r.Comparison), func(x replay.Result) bool { return x.Low > 1 }) {
-		p.Class = "good"
-	}
+	p := &rowsPage{rowsDocument: r, Drawn: len(r.Seeds) > 1}
 	for i, row := range r.Rows {
 		s := swatch{Of: i, Name: row.Name, Slot: i}
 		p.Swatches = append(p.Swatches, s)
@@ -234,18 +225,21 @@ func (r *rowsDocument) writeHTML(w io.Writer) error {
 	for i := range r.Windows {
 		jobs += r.Windows[i].Results[0].Jobs
 	}
-	p.Facts = []fact{
-		{"Trace", r.Trace, false},
-		{"Windows", strconv.Itoa(len(r.Windows)), false},
-		{"Jobs", units.Count(jobs), false},
-		{"Cluster", fmt.Sprintf("%s (%s GPUs)", r.Cluster, units.Count(r.Cluster.TotalGPUs())), false},
-		{"Baseline", r.Rows[0].Name, false},
-		{"Simulator version", r.Simulator, false},
-		{"Trace digest", r.Digest, true},
+	front := comparisonFront(r.Comparison)
+	front.Facts = []chart.Fact{
+		{Name: "Trace", Value: r.Trace},
+		{Name: "Windows", Value: strconv.Itoa(len(r.Windows))},
+		{Name: "Jobs", Value: units.Count(jobs)},
+		{Name: "Cluster", Value: fmt.Sprintf("%s (%s GPUs)", r.Cluster, units.Count(r.Cluster.TotalGPUs()))},
+		{Name: "Baseline", Value: r.Rows[0].Name},
+		{Name: "Simulator version", Value: r.Simulator},
+		{Name: "Trace digest", Value: r.Digest, Mono: true},
 	}
 	if p.Drawn {
-		p.Facts = append(p.Facts, fact{"Seeds of run-time estimates", strconv.Itoa(len(r.Seeds)), false})
+		front.Facts = append(front.Facts,
+			chart.Fact{Name: "Seeds of run-time estimates", Value: strconv.Itoa(len(r.Seeds))})
 	}
+	p.Frame = front.Frame(toggles(p.Swatches))
 	if len(r.All) > 0 {
 		p.Sections = append(p.Sections, p.section("All windows", r.All))
 	}
@@ -302,8 +296,8 @@ func (p *rowsPage) section(title string, results []replay.Result) rowsSection {
 		row.Rest = []string{percent(r.Utilization), percent(r.FTFLe1), units.Count(int(math.Round(r.Preemptions)))}
 		rows[i] = r.Rows
 	}
-	draw := func(of func(replay.JobRows) []float64, name string) *figure {
-		return newStill("Share of jobs by "+name+", a curve for each row", 340, cdf(p.Swatches, sorted(rows, of), name))
+	draw := func(of func(replay.JobRows) []float64, name string) template.HTML {
+		return still("Share of jobs by "+name+", a curve for each row", 340, cdf(p.Swatches, sorted(rows, of), name))
 	}
 	s.JCT = draw(replay.JobRows.JCTs, "job completion time")
 	s.Queue = draw(replay.JobRows.Waits, "queueing delay")
@@ -321,10 +315,11 @@ func (p *rowsPage) overTime(s *rowsSection, w *replay.ComparedWindow) {
 			c.hi = max(c.hi, w.Results[i].Series[n-1].AtS)
 		}
 	}
-	draw := func(name string, y chart.Axis, of func(replay.GPUs) float64) *figure {
-		return newFigure(name+" over time, a curve for each row", 300, func(width float64) *chart.Chart {
+	draw := func(name string, y chart.Axis, of func(replay.GPUs) float64) template.HTML {
+		label := name + " over time, a curve for each row"
+		return chart.Responsive(label, 300, chart.PageWidth, func(width float64) *chart.Chart {
 			ticks := 14
-			if width <= narrow {
+			if width <= chart.PhoneWidth {
 				ticks = 5
 			}
 			d := &chart.Chart{X: c.axis("time (UTC)", ticks), Y: y}

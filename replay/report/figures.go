@@ -18,43 +18,49 @@ func Figures(r *replay.Report) *chart.Page {
 	for i := range r.Methods {
 		p.Swatches = append(p.Swatches, swatch{Of: i, Name: r.Methods[i].Method, Slot: i})
 	}
-	out := &chart.Page{Name: fmt.Sprintf("AutoSched evaluate: %s on %s", r.Scheduler, r.Trace), Synthetic: r.Synthetic,
-		Facts: []chart.Fact{{Name: "Window", Value: r.From + " to " + r.To}, {Name: "Jobs", Value: units.Count(r.Jobs)},
-			{Name: "Cluster", Value: r.Cluster.String()}, {Name: "Baseline", Value: r.Baseline.Method}}}
-	out.Lead, out.Class = "Keep the settings", "open"
-	if v := r.Verdict; v != nil {
-		out.Details = []string{v.Text}
-		if v.Change {
-			out.Lead, out.Class = "Change the settings", "good"
-		}
-	}
+	out := p.front()
+	out.Facts = []chart.Fact{{Name: "Window", Value: minute(r.From) + " to " + minute(r.To) + " UTC"},
+		{Name: "Jobs", Value: units.Count(r.Jobs)}, {Name: "Cluster", Value: r.Cluster.String()},
+		{Name: "Baseline", Value: r.Baseline.Method}}
 	out.Sections = distributions(p.Swatches, rows, r.Counted)
-	ratios := p.ratios(wide)
-	ratios.Title = "Average JCT of the baseline over the method's"
-	charts := []*chart.Chart{ratios}
 	if gains := p.gains(sorted(rows, replay.JobRows.JCTs)); gains != nil {
 		inLegend(gains, p.Swatches)
-		charts = append(charts, gains)
+		out.Sections = append(out.Sections, chart.Section{Title: "Where a gain comes from", Hint: "Above 1 is better.",
+			Rows: []chart.Row{{Height: 310, Charts: []*chart.Chart{gains}}}})
 	}
-	out.Sections = append(out.Sections, chart.Section{Title: "Gain", Hint: "Above 1 is better.",
-		Rows: []chart.Row{{Height: max(200, ratioRow*float64(len(r.Methods))+90), Charts: charts}}})
 	return out
 }
 
-// ComparisonFigures are the figures of a comparison by themselves: JCTs and waits of each row in all windows.
-func ComparisonFigures(c *replay.Comparison) *chart.Page {
-	out := &chart.Page{Name: "AutoSched compare: configurations on " + c.Trace, Synthetic: c.Synthetic, Class: "open",
-		Facts: []chart.Fact{{Name: "Cluster", Value: c.Cluster.String()}, {Name: "Baseline", Value: c.Rows[0].Name}}}
-	var text string
-	if out.Lead, text = BestRow(c); text != "" {
-		out.Details = append(out.Details, text)
-	}
-	if Best(c) > 0 {
+// front is the begin of the pages of an evaluation: the answer, and the ratio of each method.
+func (p *page) front() *chart.Page {
+	a := p.answer()
+	sentences := a.Sentences()
+	out := &chart.Page{Name: fmt.Sprintf("AutoSched evaluation: tuning %s on %s", p.Scheduler, p.Trace),
+		Synthetic: p.Synthetic, Class: "open"}
+	out.Say(sentences[0])
+	out.Details = append(out.Details, sentences[1:]...)
+	if a.Once.Finding == Better || a.Tuning.Finding == Better {
 		out.Class = "good"
 	}
-	if text := Assumption(c); text != "" {
-		out.Details = append(out.Details, text)
+	if p.Fidelity != nil {
+		out.Details = append(out.Details, p.Fidelity.String()+".")
 	}
+	if p.Synthetic {
+		out.Details = append(out.Details, generated)
+	}
+	if len(p.Methods) > 0 {
+		out.First = p.ratios()
+	}
+	return out
+}
+
+const generated = "The jobs were generated, not recorded: the answer need not hold on your cluster. Ask with your own " +
+	"trace."
+
+// ComparisonFigures are the figures of a comparison by themselves: JCTs and waits of each row in all windows.
+func ComparisonFigures(c *replay.Comparison) *chart.Page {
+	out := comparisonFront(c)
+	out.Facts = []chart.Fact{{Name: "Cluster", Value: c.Cluster.String()}, {Name: "Baseline", Value: c.Rows[0].Name}}
 	swatches, rows := make([]swatch, len(c.Rows)), make([]replay.JobRows, len(c.Rows))
 	var jobs []workload.Job
 	for i := range c.Rows {
@@ -68,6 +74,40 @@ func ComparisonFigures(c *replay.Comparison) *chart.Page {
 		}
 	}
 	out.Sections = distributions(swatches, rows, jobs)
+	return out
+}
+
+// comparisonFront is the begin of the pages of a comparison: the answer, and the ratio of each row.
+func comparisonFront(c *replay.Comparison) *chart.Page {
+	out := &chart.Page{Name: "AutoSched comparison: configurations on " + c.Trace, Synthetic: c.Synthetic,
+		Class: "open"}
+	var text string
+	out.Lead, text = BestRow(c)
+	for _, text := range []string{text, Assumption(c)} {
+		if text != "" {
+			out.Details = append(out.Details, text)
+		}
+	}
+	if Best(c) > 0 {
+		out.Class = "good"
+	}
+	if c.Synthetic {
+		out.Details = append(out.Details, generated)
+	}
+	results := Overall(c)
+	var rows []chart.Estimate
+	for i := range results {
+		r := &results[i]
+		e := chart.Estimate{Name: r.Row, Value: r.Ratio, Color: chart.Series(i),
+			Tip: fmt.Sprintf("%s: ratio %.3f, average JCT %s", r.Row, r.Ratio, units.Duration(r.AvgJCT))}
+		if r.High > 0 {
+			e.Low, e.High = r.Low, r.High
+			e.Tip += fmt.Sprintf(", 95 %% interval %.3f to %.3f", r.Low, r.High)
+		}
+		rows = append(rows, e)
+	}
+	out.First = chart.Estimates("average JCT of "+c.Rows[0].Name+" over the row's, with the 95 % interval", 1, rows)
+	out.First.Title = "Ratio to " + c.Rows[0].Name + ": above 1 is better"
 	return out
 }
 

@@ -20,42 +20,31 @@ import (
 //go:embed report.html.tmpl
 var reportTemplate string
 
-// html/template escapes by context. Marked safe are the pictures and the palette
-// of package chart, which escapes the text in them.
-var reportHTML = template.Must(template.New("report").Parse(reportTemplate))
+var reportHTML = template.Must(chart.Template().New("report").Parse(reportTemplate))
 
 // page is the data of the template.
 type page struct {
 	document
+	Frame     chart.Frame
 	Answer    Answer
-	Class     string // of the answer: good or open
-	Sentences []string
 	Assumes   string // the baseline
 	Tuner     string // the method in Versus
 	Versus    []row
 	Noise     string
-	Facts     []fact
 	Swatches  []swatch
 	Columns   []column
 	Rows      []tableRow
-	CDF       *figure
-	Gains     *figure
-	Ratios    *figure
+	CDF       template.HTML
+	Gains     template.HTML
 	Loads     []load
 	PeakGPUs  int
-	Changes   *figure
-	Style     template.CSS
+	Changes   template.HTML
 	Decisions []decisionTable
 	Defs      []definition
 	Pays      []payRow
 	Waits     []waitRow
 	Hindsight string
 	Stats     string // the objective
-}
-
-type fact struct {
-	Name, Value string
-	Mono        bool
 }
 
 // swatch is a method's colour and dash.
@@ -163,11 +152,7 @@ const (
 
 func (r *document) writeHTML(w io.Writer) error {
 	p := page{document: *r, Answer: r.answer(), Versus: r.versus(), Noise: Noise(), Assumes: BaselineText(r.Report),
-		Facts: r.facts(), Stats: r.objective(), Hindsight: InHindsight(r.Report)}
-	p.Class, p.Sentences = "open", p.Answer.Sentences()
-	if p.Answer.Once.Finding == Better || p.Answer.Tuning.Finding == Better {
-		p.Class = "good"
-	}
+		Stats: r.objective(), Hindsight: InHindsight(r.Report)}
 	if m := r.tuner(); m != nil {
 		p.Tuner = m.Method
 	}
@@ -212,40 +197,48 @@ func (r *document) writeHTML(w io.Writer) error {
 }
 
 func (p *page) draw() {
-	p.Style, p.PeakGPUs = chart.Style(), p.Cluster.TotalGPUs()
+	front := p.front()
+	front.Facts = p.facts()
+	p.Frame, p.PeakGPUs = front.Frame(toggles(p.Swatches)), p.Cluster.TotalGPUs()
 	jcts := sorted(p.rows(), replay.JobRows.JCTs)
-	p.CDF = newStill("Share of jobs by job completion time, one curve for each method", 380,
+	p.CDF = still("Share of jobs by job completion time, one curve for each method", 380,
 		cdf(p.Swatches, jcts, "job completion time"))
-	p.Gains = newStill("Ratio of the baseline's to each method's job completion time at every percentile", 310,
+	p.Gains = still("Ratio of the baseline's to each method's job completion time at every percentile", 310,
 		p.gains(jcts))
-	if n := len(p.Methods); n > 0 {
-		p.Ratios = newFigure("Ratio of the baseline's to each method's average job completion time",
-			float64(ratioRow*n+54), p.ratios)
-	}
 	p.Loads, p.Changes = p.loads(), p.changes()
 }
 
-func (r *document) facts() []fact {
+// toggles hide the curves of a swatch whose box is not checked.
+func toggles(swatches []swatch) template.CSS {
+	var out strings.Builder
+	for i := range swatches {
+		fmt.Fprintf(&out, "body:has(#show-%[1]d:not(:checked)) :is(.curves, .loads) .m%[1]d { display: none }\n",
+			swatches[i].Of)
+	}
+	return template.CSS(out.String())
+}
+
+func (r *document) facts() []chart.Fact {
 	seeds := strconv.FormatUint(r.Seed, 10)
 	if n := len(r.Seeds); n > 1 {
 		seeds = fmt.Sprintf("%d, from %d", n, r.Seed)
 	}
-	return []fact{
-		{"Trace", r.Trace, false},
-		{"Window", minute(r.From) + " to " + minute(r.To) + " UTC", false},
-		{"Jobs", fmt.Sprintf("%s counted, %s in the history before", units.Count(r.Jobs),
-			units.Count(r.HistoryJobs)), false},
-		{"Cluster", fmt.Sprintf("%s (%s GPUs)", r.Cluster, units.Count(r.Cluster.TotalGPUs())), false},
-		{"Load", fmt.Sprintf("%.2f of capacity", r.Load), false},
-		{"Scheduler", r.Scheduler, false},
-		{"Tuned for", strings.Join(append([]string{r.objective()}, r.SubjectTo...), ", "), false},
-		{"Rounds", "every " + units.Duration(r.IntervalS), false},
-		{"Futures", fmt.Sprintf("%d of %s each to search on", r.Futures, units.Duration(r.HorizonS)), false},
-		{"Budget", fmt.Sprintf("%d evaluations a round", r.Budget), false},
-		{"Adoption", r.adoption(), false},
-		{"Seeds of methods that draw", seeds, false},
-		{"Simulator version", r.Simulator, false},
-		{"Trace digest", r.Digest, true},
+	return []chart.Fact{
+		{Name: "Trace", Value: r.Trace},
+		{Name: "Window", Value: minute(r.From) + " to " + minute(r.To) + " UTC"},
+		{Name: "Jobs", Value: fmt.Sprintf("%s counted, %s in the history before", units.Count(r.Jobs),
+			units.Count(r.HistoryJobs))},
+		{Name: "Cluster", Value: fmt.Sprintf("%s (%s GPUs)", r.Cluster, units.Count(r.Cluster.TotalGPUs()))},
+		{Name: "Load", Value: fmt.Sprintf("%.2f of capacity", r.Load)},
+		{Name: "Scheduler", Value: r.Scheduler},
+		{Name: "Tuned for", Value: strings.Join(append([]string{r.objective()}, r.SubjectTo...), ", ")},
+		{Name: "Rounds", Value: "every " + units.Duration(r.IntervalS)},
+		{Name: "Futures", Value: fmt.Sprintf("%d of %s each to search on", r.Futures, units.Duration(r.HorizonS))},
+		{Name: "Budget", Value: fmt.Sprintf("%d evaluations a round", r.Budget)},
+		{Name: "Adoption", Value: r.adoption()},
+		{Name: "Seeds of methods that draw", Value: seeds},
+		{Name: "Simulator version", Value: r.Simulator},
+		{Name: "Trace digest", Value: r.Digest, Mono: true},
 	}
 }
 

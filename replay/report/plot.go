@@ -14,31 +14,14 @@ import (
 	"github.com/autosched/autosched/replay"
 )
 
-const (
-	wide   = 1100
-	narrow = 360
-	points = 200 // of a curve, at most
-)
+const points = 200 // of a curve, at most
 
-// figure is a picture made once wide and once narrow, so that its text keeps its
-// size on a phone.
-type figure [2]template.HTML
-
-func newFigure(label string, height float64, draw func(width float64) *chart.Chart) *figure {
-	picture := func(width float64, class string) template.HTML {
-		p := chart.Picture{Label: label, Width: width,
-			Rows: []chart.Row{{Height: height, Charts: []*chart.Chart{draw(width)}}}}
-		return p.HTML(class)
-	}
-	return &figure{picture(wide, "fig wide"), picture(narrow, "fig narrow")}
-}
-
-// newStill is a figure of one chart for both, nil without.
-func newStill(label string, height float64, c *chart.Chart) *figure {
+// still draws a chart across the page, nothing without one.
+func still(label string, height float64, c *chart.Chart) template.HTML {
 	if c == nil {
-		return nil
+		return ""
 	}
-	return newFigure(label, height, func(float64) *chart.Chart { return c })
+	return chart.Responsive(label, height, chart.PageWidth, func(float64) *chart.Chart { return c })
 }
 
 // curve is a line in the colour and dashes of a method. Unchecking the method
@@ -157,22 +140,18 @@ func (p *page) gains(sorted [][]float64) *chart.Chart {
 	return c
 }
 
-const ratioRow = 26 // height of a bar's row
-
 // ratios are bars of the ratio to the baseline, from 1.
-func (p *page) ratios(width float64) *chart.Chart {
+func (p *page) ratios() *chart.Chart {
 	lo, hi := .98, 1.02
 	for i := range p.Methods {
 		lo, hi = min(lo, p.Methods[i].Ratio), max(hi, p.Methods[i].Ratio)
 	}
-	hi += (hi - lo) * 50 / (width - 150) // room for the number
+	hi += (hi - lo) * .26 // room for the number
 	c := &chart.Chart{
-		X:      chart.Axis{Name: "ratio to baseline, above 1 is better", Min: lo, Max: hi},
+		Title:  "Ratio to " + p.Baseline.Method + ": above 1 is better",
+		X:      chart.Axis{Name: "average JCT of " + p.Baseline.Method + " over the method's", Min: lo, Max: hi},
 		Y:      chart.Axis{Min: -.5, Max: float64(len(p.Methods)) - .5, Labels: true},
 		Layers: []chart.Layer{noiseBand(chart.Box(1/noise, -inf, noise, inf))},
-	}
-	if width > narrow {
-		c.X.Name = "baseline's average JCT / this method's; above 1 is better"
 	}
 	for i := range p.Methods {
 		m, s := &p.Methods[i], &p.Swatches[i]
@@ -336,7 +315,7 @@ func (p *page) loads() []load {
 		busy := draw(chart.Axis{Name: "GPUs busy", Max: float64(gpus)}, func(s replay.Sample) int { return s.BusyGPU })
 		picture := chart.Picture{
 			Label: "Jobs waiting and GPUs busy over time under " + l.Swatch.Name,
-			Width: narrow,
+			Width: chart.PhoneWidth,
 			Rows: []chart.Row{{Height: 125, Charts: []*chart.Chart{waiting}},
 				{Height: 135, Charts: []*chart.Chart{busy}}},
 		}
@@ -353,8 +332,8 @@ const (
 
 // changes are the configurations in force over time of each method that
 // decides: a bar with a tall mark at each adoption, and a short mark below for each
-// round that kept the incumbent. It is nil if none decides.
-func (p *page) changes() *figure {
+// round that kept the incumbent. It is empty if none decides.
+func (p *page) changes() template.HTML {
 	c, ok := p.clock()
 	var deciding []int
 	for i := range p.Methods {
@@ -363,12 +342,13 @@ func (p *page) changes() *figure {
 		}
 	}
 	if !ok || len(deciding) == 0 {
-		return nil
+		return ""
 	}
 	height := laneHeight * float64(len(deciding))
-	return newFigure("When each method changed the configuration", height+54, func(width float64) *chart.Chart {
+	const label = "When each method changed the configuration"
+	return chart.Responsive(label, height+54, chart.PageWidth, func(width float64) *chart.Chart {
 		ticks := 14
-		if width <= narrow {
+		if width <= chart.PhoneWidth {
 			ticks = 5
 		}
 		d := &chart.Chart{X: c.axis("time of the round (UTC)", ticks),

@@ -8,8 +8,16 @@ import (
 	"testing"
 )
 
+// belowScreen are the parts of a page's answer that begin or end below the first screen: the sentence and the picture.
+const belowScreen = `(() => {
+  const shown = (e) => e.getBoundingClientRect().height > 0;
+  const parts = { sentence: document.querySelector(".verdict h2"), picture: [...document.querySelectorAll("svg.fig")].find(shown) };
+  return Object.entries(parts).filter(([, e]) => !e || e.getBoundingClientRect().bottom > innerHeight || e.getBoundingClientRect().top < 0)
+    .map(([name]) => name);
+})()`
+
 // TestReports: pages that commands write have neither clipped nor overlapping text, on a phone, a laptop and a wide
-// screen.
+// screen. The laptop's first screen has the answer in words and one picture.
 func TestReports(t *testing.T) {
 	dir := t.TempDir()
 	const small = " --trace sample --to 2017-10-09T06:00:00Z --nodes 16"
@@ -51,10 +59,15 @@ func TestReports(t *testing.T) {
 		for _, width := range []int64{360, 1280, 2560} {
 			t.Run(fmt.Sprintf("%s at %d px", name, width), func(t *testing.T) {
 				p.t = t
-				p.size(width, 900)
+				p.size(width, 800)
 				p.visit("file://" + file)
 				for _, fault := range js[[]string](p, layoutScript) {
 					t.Error(fault)
+				}
+				for _, part := range js[[]string](p, belowScreen) {
+					if width == 1280 {
+						t.Errorf("the %s is not on the first screen", part)
+					}
 				}
 				for _, fault := range p.takeFaults() {
 					t.Error(fault)

@@ -6,31 +6,22 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
+	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/internal/chart"
+	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay/plan"
 	"github.com/autosched/autosched/round"
 )
-
-// pageOf begins the page of a command, whose text is what it prints.
-func pageOf(name string, synthetic bool, lead string, print func(*strings.Builder) error) (*chart.Page, error) {
-	var text strings.Builder
-	if err := print(&text); err != nil {
-		return nil, err
-	}
-	return &chart.Page{Name: "AutoSched " + name, Synthetic: synthetic, Lead: lead, Class: "open",
-		Text: text.String()}, nil
-}
 
 // page draws recorded beside simulated waits.
 func (r *fidelityReport) page() (*chart.Page, error) {
 	if len(r.Groups) == 0 {
 		return nil, errors.New("--plot: no recorded delay is compared, so there is nothing to draw")
 	}
-	p, err := pageOf(fmt.Sprintf("fidelity: %s on %s", r.Scheduler, r.Trace), r.Synthetic, r.Graded.String(),
-		func(text *strings.Builder) error { return r.print(text) })
+	p, err := cli.NewPage(fmt.Sprintf("fidelity: %s on %s", r.Scheduler, r.Trace), r.Synthetic, r.Graded.String()+".",
+		r.print)
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +31,13 @@ func (r *fidelityReport) page() (*chart.Page, error) {
 			kinds = append(kinds, r.Groups[i].By)
 		}
 	}
+	p.First = r.waits(kinds[0])
+	p.First.Title = "Waits, recorded and simulated, by " + kinds[0]
+	if len(kinds) == 1 {
+		return p, nil
+	}
 	s := chart.Section{Title: "Waits, recorded and simulated", Hint: "Mean queueing delay of the jobs of a group."}
-	for _, by := range kinds {
+	for _, by := range kinds[1:] {
 		s.Rows = append(s.Rows, chart.Row{Height: 280, Charts: []*chart.Chart{r.waits(by)}})
 	}
 	p.Sections = append(p.Sections, s)
@@ -50,27 +46,19 @@ func (r *fidelityReport) page() (*chart.Page, error) {
 
 // waits has two bars for each group of jobs.
 func (r *fidelityReport) waits(by string) *chart.Chart {
-	c := &chart.Chart{Title: "By " + by,
-		Y: chart.Axis{Name: "mean wait, hours", Include: []float64{0, .1}}}
-	n := 0.0
+	b := chart.Bars{Title: "By " + by, Axis: "mean wait, hours", Series: []string{"recorded", "simulated"}}
+	var groups []*fidelity.Group
 	for i := range r.Groups {
-		g := &r.Groups[i]
-		if g.By != by {
-			continue
+		if g := &r.Groups[i]; g.By == by {
+			groups, b.Groups = append(groups, g), append(b.Groups, g.Name)
 		}
-		for k, v := range []float64{g.Recorded, g.Simulated} {
-			m := chart.Mark{Color: []chart.Color{chart.Gray, chart.Blue}[k],
-				Tip: fmt.Sprintf("%s %s, %s: %s", by, g.Name, []string{"recorded", "simulated"}[k], units.Duration(v))}
-			if n == 0 {
-				m.Name = []string{"recorded", "simulated"}[k]
-			}
-			at := n - .38 + .38*float64(k)
-			c.Layers = append(c.Layers, &chart.Area{Mark: m, Points: chart.Box(at, 0, at+.36, v/3600)})
-		}
-		c.X.Ticks = append(c.X.Ticks, chart.Tick{Value: n, Label: chart.Clip(g.Name, 10)})
-		n++
 	}
-	return c
+	b.Value = func(i, series int) (float64, string) {
+		g := groups[i]
+		v := []float64{g.Recorded, g.Simulated}[series]
+		return v / 3600, fmt.Sprintf("%s %s, %s: %s", by, g.Name, b.Series[series], units.Duration(v))
+	}
+	return b.Chart()
 }
 
 // page draws each metric against the number of nodes.
@@ -79,8 +67,7 @@ func (r *planReport) page() (*chart.Page, error) {
 	if r.Answer != nil {
 		lead = r.answer()
 	}
-	p, err := pageOf(fmt.Sprintf("plan: %s on %s", r.Scheduler, r.Trace), r.Synthetic, lead,
-		func(text *strings.Builder) error { return r.print(text) })
+	p, err := cli.NewPage(fmt.Sprintf("plan: %s on %s", r.Scheduler, r.Trace), r.Synthetic, lead, r.print)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +82,13 @@ func (r *planReport) page() (*chart.Page, error) {
 	for k := range r.Cases[0].Metrics {
 		charts = append(charts, planned(cases, k))
 	}
+	p.First = charts[0]
+	p.First.Title += " by the number of nodes"
+	if len(charts) == 1 {
+		return p, nil
+	}
 	s := chart.Section{Title: "By the number of nodes", Hint: "The band is the 95 % interval; dots were simulated."}
-	for pair := range slices.Chunk(charts, 2) {
+	for pair := range slices.Chunk(charts[1:], 2) {
 		s.Rows = append(s.Rows, chart.Row{Height: 300, Charts: pair})
 	}
 	p.Sections = append(p.Sections, s)

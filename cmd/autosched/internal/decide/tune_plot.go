@@ -3,9 +3,9 @@ package decide
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
@@ -21,16 +21,13 @@ func tunePage(r *tuneReport, top int) (*chart.Page, error) {
 	if len(d.trials) == 0 {
 		return nil, fmt.Errorf("--plot: no trial has an objective to draw")
 	}
-	first := []*chart.Chart{d.bestSoFar()}
+	var sections []chart.Section
 	if len(r.Front) > 0 {
-		first = append(first, d.front())
+		sections = append(sections, chart.Section{Title: "The front", Hint: "A dot is a configuration, simulated on all " +
+			"futures; the darker, the better.", Rows: []chart.Row{{Height: 300, Charts: []*chart.Chart{d.front()}}}})
 	}
-	sections := []chart.Section{
-		{Title: "The search", Hint: "A dot is a configuration, simulated on all futures; the darker, the better. " +
-			"Point at one for its values.", Rows: []chart.Row{{Height: 300, Charts: first}}},
-		{Title: "Configurations", Hint: "A line is a configuration: the darker the better, the chosen one in orange.",
-			Rows: []chart.Row{{Height: 360, Charts: []*chart.Chart{d.parallel()}, Least: 88 * float64(len(d.axes)+1)}}},
-	}
+	sections = append(sections, chart.Section{Title: "Configurations", Hint: "A line is a configuration: the darker the better, the chosen one in orange.",
+		Rows: []chart.Row{{Height: 360, Charts: []*chart.Chart{d.parallel()}, Least: 88 * float64(len(d.axes)+1)}}})
 	const columns = 3
 	var rows []chart.Row
 	for i := 0; i < len(d.axes); i += columns {
@@ -44,26 +41,24 @@ func tunePage(r *tuneReport, top int) (*chart.Page, error) {
 		sections = append(sections, chart.Section{Title: "By parameter",
 			Hint: "The objective of every configuration against each parameter that was varied.", Rows: rows})
 	}
-	var text strings.Builder
-	if err := r.print(&text, top); err != nil {
+	p, err := cli.NewPage(fmt.Sprintf("tune: %s on %s at %s", r.Scheduler, r.Trace, r.At), r.Synthetic,
+		r.Reason, func(w io.Writer) error { return r.print(w, top) })
+	if err != nil {
 		return nil, err
 	}
-	lead, class := "Keep the incumbent", "open"
 	if r.Adopt {
-		lead, class = "Change the configuration", "good"
+		p.Class = "good"
 	}
-	return &chart.Page{
-		Name: fmt.Sprintf("AutoSched tune: %s on %s at %s", r.Scheduler, r.Trace, r.At), Synthetic: r.Synthetic,
-		Lead: lead, Class: class, Details: []string{r.Reason}, Text: text.String(), Sections: sections,
-		Facts: []chart.Fact{
-			{Name: "Objective", Value: "minimise " + r.Objective},
-			{Name: "Active jobs", Value: fmt.Sprintf("%s, %s of them waiting", units.Count(r.ActiveJobs),
-				units.Count(r.WaitingJobs))},
-			{Name: "Configurations simulated", Value: units.Count(len(r.Trials))},
-			{Name: "Configuration in force", Value: r.Incumbent.String(), Mono: true},
-			{Name: "Best", Value: r.Best.String(), Mono: true},
-		},
-	}, nil
+	p.First, p.Sections = d.bestSoFar(), sections
+	p.Facts = []chart.Fact{
+		{Name: "Objective", Value: "minimise " + r.Objective},
+		{Name: "Active jobs", Value: fmt.Sprintf("%s, %s of them waiting", units.Count(r.ActiveJobs),
+			units.Count(r.WaitingJobs))},
+		{Name: "Configurations simulated", Value: units.Count(len(r.Trials))},
+		{Name: "Configuration in force", Value: r.Incumbent.String(), Mono: true},
+		{Name: "Best", Value: r.Best.String(), Mono: true},
+	}
+	return p, nil
 }
 
 // tuneDrawing is a search as it is drawn.

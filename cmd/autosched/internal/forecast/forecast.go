@@ -364,12 +364,8 @@ func (r *forecastReport) print(w io.Writer) error {
 
 // page draws the error of each method by day.
 func (r *forecastReport) page() (*chart.Page, error) {
-	var text strings.Builder
-	if err := r.print(&text); err != nil {
-		return nil, err
-	}
 	best := r.Results[0]
-	c := &chart.Chart{X: chart.Axis{Labels: true},
+	c := &chart.Chart{Title: "Error by day", X: chart.Axis{Labels: true},
 		Y: chart.Axis{Name: "mean |error| / max(real, 1)", Include: []float64{0}}}
 	days := slices.Sorted(maps.Keys(best.RelByDay))
 	for k, day := range days {
@@ -389,11 +385,14 @@ func (r *forecastReport) page() (*chart.Page, error) {
 		c.Layers = append(c.Layers, &chart.Line{Mark: mark, Points: curve, Dash: chart.SeriesDash(i)},
 			&chart.Dots{Mark: chart.Mark{Color: chart.Series(i)}, Points: curve})
 	}
-	return &chart.Page{Name: "AutoSched forecast: " + r.Count + " of " + r.Trace, Synthetic: r.Synthetic, Class: "open",
-		Lead: fmt.Sprintf("%s errs least: by %s of the arrivals, and %s of the hours are in its band of 80 %%",
-			best.Method, units.Percent(best.WAPE), units.Percent(best.Coverage80)), Text: text.String(),
-		Sections: []chart.Section{{Title: "Error by day", Hint: "Forecasts of " + spanText(r.Horizon) + ".",
-			Rows: []chart.Row{{Height: 340, Charts: []*chart.Chart{c}}}}}}, nil
+	p, err := cli.NewPage("forecast: "+r.Count+" of "+r.Trace, r.Synthetic,
+		fmt.Sprintf("%s errs least. Its forecasts of %s are wrong by %s of the arrivals, and %s of the hours are in "+
+			"its band of 80 %%.", best.Method, spanText(r.Horizon), units.Percent(best.WAPE),
+			units.Percent(best.Coverage80)), r.print)
+	if err == nil {
+		p.First = c
+	}
+	return p, err
 }
 
 // spanText writes a horizon in hours or minutes.

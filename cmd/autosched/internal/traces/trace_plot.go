@@ -3,9 +3,9 @@ package traces
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/autosched/autosched/internal/chart"
@@ -17,24 +17,40 @@ import (
 
 // statsPage draws the statistics of trace stats.
 func statsPage(w *workload.Workload, s *stats.Description) (*chart.Page, error) {
-	var text strings.Builder
-	if err := printStats(&text, s); err != nil {
+	p, err := cli.NewPage("trace: "+s.Name, s.Synthetic, statsMessage(s), func(w io.Writer) error {
+		return printStats(w, s)
+	})
+	if err != nil {
 		return nil, err
 	}
 	section := func(title, hint string, charts ...*chart.Chart) chart.Section {
 		return chart.Section{Title: title, Hint: hint, Rows: []chart.Row{{Height: 300, Charts: charts}}}
 	}
-	return &chart.Page{
-		Name: "Trace " + s.Name, Synthetic: s.Synthetic, Text: text.String(), Facts: statsFacts(s),
-		Sections: []chart.Section{
-			section("Load", "Point at a figure for its values. Above the cluster's GPUs jobs must queue.",
-				arrivalsChart(w), demandChart(w, s)),
-			section("Rhythm", "When jobs arrive, and the periods that their numbers have.", profileChart(s),
-				periodsChart(w)),
-			section("Jobs", "How long jobs run and how many GPUs they ask for, by number and by GPU-time.",
-				durationsChart(w, s), sizesChart(s)),
-		},
-	}, nil
+	p.First, p.Facts = demandChart(w, s), statsFacts(s)
+	p.Sections = []chart.Section{
+		section("Arrivals", "Point at a figure for its values.", arrivalsChart(w)),
+		section("Rhythm", "When jobs arrive, and the periods that their numbers have.", profileChart(s),
+			periodsChart(w)),
+		section("Jobs", "How long jobs run and how many GPUs they ask for, by number and by GPU-time.",
+			durationsChart(w, s), sizesChart(s)),
+	}
+	return p, nil
+}
+
+// statsMessage says how much of the cluster the jobs ask for.
+func statsMessage(s *stats.Description) string {
+	l := s.Load
+	if l == nil {
+		return fmt.Sprintf("%s jobs ask for %s GPU-hours; the size of the cluster is not known", units.Count(s.Jobs),
+			units.Count(int(math.Round(s.GPUHours))))
+	}
+	text := fmt.Sprintf("The jobs ask for %s of the GPU-time of %s GPUs. ",
+		units.Percent(l.Offered), units.Count(l.GPUs))
+	if l.Over == 0 {
+		return text + "If none waited, they would never need more GPUs than there are."
+	}
+	return text + fmt.Sprintf("If none waited, they would need more GPUs than there are for %s of the time.",
+		units.Percent(l.Over))
 }
 
 // statsFacts are the numbers above the figures.

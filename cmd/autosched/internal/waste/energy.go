@@ -201,7 +201,7 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 			return nil, err
 		}
 	}
-	if err := o.plot.Write(func() (*chart.Page, error) { return r.page(), nil }); err != nil {
+	if err := o.plot.Write(func() (*chart.Page, error) { return r.page(o.top) }); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -377,14 +377,18 @@ func (r *energyReport) printTenants(w io.Writer, top int) error {
 }
 
 // page draws the report.
-func (r *energyReport) page() *chart.Page {
+func (r *energyReport) page(top int) (*chart.Page, error) {
 	e := r.Cluster.Energy
-	p := &chart.Page{Name: "Energy of " + r.Trace, Synthetic: r.Synthetic, Class: "open",
-		Lead: fmt.Sprintf("%s, of which idle nodes have %.0f %%; $ %s and %s kg of CO2",
+	p, err := cli.NewPage("energy: "+r.Trace, r.Synthetic,
+		fmt.Sprintf("%s, of which idle nodes take %.0f %%. It costs $ %s, and emits %s kg of CO2.",
 			cli.BandText("%s kWh", e), 100*r.Idle.Energy.Middle/max(e.Middle, 1e-9),
 			cli.ThreeDigits(r.Cluster.Cost.Middle), cli.ThreeDigits(r.Cluster.CO2.Middle)),
-		Facts: []chart.Fact{{Name: "cluster", Value: r.Size}, {Name: "from", Value: r.From.Format(time.RFC3339)},
-			{Name: "to", Value: r.To.Format(time.RFC3339)}}}
+		func(w io.Writer) error { return r.print(w, top) })
+	if err != nil {
+		return nil, err
+	}
+	p.Facts = []chart.Fact{{Name: "Cluster", Value: r.Size}, {Name: "From", Value: r.From.Format(time.RFC3339)},
+		{Name: "To", Value: r.To.Format(time.RFC3339)}}
 	rows := func(charts ...*chart.Chart) chart.Section {
 		s := chart.Section{Title: "Over time", Hint: "Means of hours. The band takes every constant at its end."}
 		for _, c := range charts {
@@ -392,12 +396,13 @@ func (r *energyReport) page() *chart.Page {
 		}
 		return s
 	}
-	p.Sections = []chart.Section{rows(r.powerChart(),
+	p.First = r.powerChart()
+	p.Sections = []chart.Section{rows(
 		r.stepChart("Electricity price", "$/MWh", chart.Orange, func(h *energy.Hour) float64 { return h.Price }),
 		r.stepChart("Carbon intensity", "g/kWh", chart.Gray, func(h *energy.Hour) float64 { return h.Intensity })),
 		{Title: "Tenants", Hint: "Energy of their jobs, most first.",
 			Rows: []chart.Row{{Height: 300, Charts: []*chart.Chart{r.tenantChart()}}}}}
-	return p
+	return p, nil
 }
 
 // curve is a value of hours over days since the begin.
@@ -434,18 +439,16 @@ func (r *energyReport) powerChart() *chart.Chart {
 // tenantChart has a bar for each of the tenants with most energy.
 func (r *energyReport) tenantChart() *chart.Chart {
 	const most = 12
-	c := &chart.Chart{Title: "Energy by tenant", X: chart.Axis{Labels: true},
-		Y: chart.Axis{Name: "kWh", Include: []float64{0}}}
-	for i, t := range r.byEnergy() {
-		if i == most {
-			break
-		}
-		x, name := float64(i), cmp.Or(t.Name, "(none)")
-		c.X.Ticks = append(c.X.Ticks, chart.Tick{Value: x, Label: chart.Clip(name, 8)})
-		c.Layers = append(c.Layers, &chart.Area{Mark: chart.Mark{Color: chart.Blue.Fade(.6),
-			Tip: name + ": " + cli.BandText("%s kWh", t.Energy)}, Points: chart.Box(x-.35, 0, x+.35, t.Energy.Middle)})
+	tenants := r.byEnergy()
+	b := chart.Bars{Title: "Energy by tenant", Axis: "kWh", Series: []string{"energy"}}
+	for i := range min(most, len(tenants)) {
+		b.Groups = append(b.Groups, cmp.Or(tenants[i].Name, "(none)"))
 	}
-	return c
+	b.Value = func(i, _ int) (float64, string) {
+		e := tenants[i].Energy
+		return e.Middle, b.Groups[i] + ": " + cli.BandText("%s kWh", e)
+	}
+	return b.Chart()
 }
 
 // Commands returns the commands of the top.
