@@ -54,8 +54,8 @@ func (p *page) front() *chart.Page {
 	return out
 }
 
-const generated = "The jobs were generated, not recorded: the answer need not hold on your cluster. Ask with your own " +
-	"trace."
+const generated = "The jobs were generated, not recorded: the answer need not hold on your cluster. Ask with your " +
+	"own trace."
 
 // ComparisonFigures are the figures of a comparison by themselves: JCTs and waits of each row in all windows.
 func ComparisonFigures(c *replay.Comparison) *chart.Page {
