@@ -30,7 +30,7 @@ func (byName) Settings(values space.Values, _ []map[string]any) ([]Setting, erro
 	var out []Setting
 	for _, id := range slices.Sorted(maps.Keys(values)) {
 		q, name, _ := strings.Cut(id, ".")
-		out = append(out, Setting{q, name, fmt.Sprint(values[id])})
+		out = append(out, Setting{Queue: q, Name: name, Value: fmt.Sprint(values[id])})
 	}
 	return out, nil
 }

@@ -4,14 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/autosched/autosched/adapter/kubernetes/cluster"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/schedulers/kueue"
 	"github.com/autosched/autosched/schedulers/kueue/conf"
@@ -20,7 +18,7 @@ import (
 )
 
 // Setting is a setting of a queue, by the name of the scheduler's field. A value that is empty is absent.
-type Setting struct{ Queue, Name, Value string }
+type Setting = conf.Setting
 
 // Mapping maps the parameters of a scheduler to settings of its queues, and back. Objects are
 // the scheduler's, as the API server has them.
@@ -59,11 +57,7 @@ func (k kueueConf) Settings(values space.Values, objects []map[string]any) ([]Se
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", client.ErrRefused, err)
 	}
-	var out []Setting
-	for _, s := range settings {
-		out = append(out, Setting(s))
-	}
-	return out, nil
+	return settings, nil
 }
 
 // Values implements [Mapping].
@@ -72,11 +66,7 @@ func (k kueueConf) Values(tuned []string, settings []Setting, objects []map[stri
 	if err != nil {
 		return nil, err
 	}
-	var all []conf.Setting
-	for _, s := range settings {
-		all = append(all, conf.Setting(s))
-	}
-	return conf.Values(tuned, all, c)
+	return conf.Values(tuned, settings, c)
 }
 
 // NewKueue returns the ClusterQueues whose settings are parameters of Kueue's model.
@@ -93,32 +83,13 @@ var (
 // Objects implements [Scheduler]. Quotas of cohorts say what part of one a limit is.
 func (k *Kueue) Objects() []Object { return []Object{{Resource: clusterQueues}, {Resource: cohorts}} }
 
-// limits are the settings that are quantities of a resource, in lists.
-var limits = []string{kueue.BorrowingLimit, kueue.LendingLimit}
-
 // path is where an object has a setting.
 func (k *Kueue) path(o *unstructured.Unstructured, name string) (string, error) {
-	if !slices.Contains(limits, name) {
-		return Pointer(append([]string{"spec"}, strings.Split(name, ".")...)...), nil
+	fields, err := conf.Path(o.Object, name)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", o.GetName(), err)
 	}
-	var found []string
-	groups, _ := at(o.Object, "/spec/resourceGroups").([]any)
-	for i, g := range groups {
-		flavors, _ := at(g, "/flavors").([]any)
-		for j, f := range flavors {
-			resources, _ := at(f, "/resources").([]any)
-			for n, r := range resources {
-				if at(r, "/name") == cluster.GPU {
-					found = append(found, Pointer("spec", "resourceGroups", strconv.Itoa(i), "flavors", strconv.Itoa(j),
-						"resources", strconv.Itoa(n), name))
-				}
-			}
-		}
-	}
-	if len(found) != 1 {
-		return "", fmt.Errorf("%s: %s: %d flavors have %s, not one", o.GetName(), name, len(found), cluster.GPU)
-	}
-	return found[0], nil
+	return Pointer(fields...), nil
 }
 
 // Fields implements [Scheduler].
@@ -144,20 +115,9 @@ func fieldsOfQueues(settings []Setting, live Live, queues schema.GroupVersionRes
 		if err != nil {
 			return nil, err
 		}
-		var v any
-		if s.Value != "" {
-			v = s.Value
+		if out[Field{name, p}], err = s.Field(whole); err != nil {
+			return nil, fmt.Errorf("%w: %s: %s: %w", client.ErrRefused, s.Queue, s.Name, err)
 		}
-		switch {
-		case v == nil:
-		case s.Name == whole:
-			if v, err = strconv.ParseInt(s.Value, 10, 64); err != nil {
-				return nil, fmt.Errorf("%w: %s: %s: %w", client.ErrRefused, s.Queue, s.Name, err)
-			}
-		case s.Value == "true" || s.Value == "false":
-			v = s.Value == "true"
-		}
-		out[Field{name, p}] = v
 	}
 	return out, nil
 }
@@ -194,7 +154,7 @@ func settingsOf(live Live, queues schema.GroupVersionResource, names []string,
 			if err != nil {
 				continue // it is not tuned, or Fields says why it cannot be
 			}
-			out = append(out, Setting{o.Name, name, text(at(live[o].Object, p))})
+			out = append(out, Setting{Queue: o.Name, Name: name, Value: text(at(live[o].Object, p))})
 		}
 	}
 	return out

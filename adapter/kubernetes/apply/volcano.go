@@ -36,22 +36,14 @@ func (volcanoConf) Settings(values space.Values, objects []map[string]any) ([]Se
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", client.ErrRefused, err)
 	}
-	var out []Setting
-	for _, s := range settings {
-		out = append(out, Setting(s))
-	}
-	return out, nil
+	return settings, nil
 }
 
 // Values implements [Mapping].
 func (volcanoConf) Values(tuned []string, settings []Setting, _ []map[string]any) (space.Values, error) {
-	var all []conf.Setting
-	for _, s := range settings {
-		if s.Queue != rootQueue {
-			all = append(all, conf.Setting(s))
-		}
-	}
-	return conf.Values(tuned, all)
+	return conf.Values(tuned, slices.DeleteFunc(slices.Clone(settings), func(s Setting) bool {
+		return s.Queue == rootQueue
+	}))
 }
 
 // rootQueue is the parent of all queues, which Volcano makes.

@@ -3,10 +3,7 @@ package kube
 import (
 	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/autosched/autosched/internal/kubejson"
-	"github.com/autosched/autosched/schedulers/kueue"
 	"github.com/autosched/autosched/schedulers/kueue/conf"
 	"github.com/autosched/autosched/schedulers/native"
 	"github.com/autosched/autosched/space"
@@ -43,33 +40,11 @@ func kueueFields(files map[string][]byte, after space.Config, objects map[key]ma
 			continue // the same, or its default
 		}
 		of := key{kind: "ClusterQueue", name: set.Queue}
-		path, err := pathOf(objects[of], set.Name)
+		path, err := conf.Path(objects[of], set.Name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", set.Queue, err)
 		}
 		out = append(out, field{of, set.Name, path, set.Value})
 	}
 	return out, nil
-}
-
-// pathOf is where a ClusterQueue has a setting.
-func pathOf(o map[string]any, name string) ([]string, error) {
-	if name != kueue.BorrowingLimit && name != kueue.LendingLimit {
-		return append([]string{"spec"}, strings.Split(name, ".")...), nil
-	}
-	var found []string
-	for _, g := range kubejson.Of(o).Get("spec", "resourceGroups").Items() {
-		for _, flavor := range g.Get("flavors").Items() {
-			for _, r := range flavor.Get("resources").Items() {
-				if kubejson.IsGPU(r.Get("name").Text()) {
-					found = append(found, r.At())
-				}
-			}
-		}
-	}
-	if len(found) != 1 {
-		return nil, fmt.Errorf("it has %d quotas of GPUs, and %s is of one", len(found), name)
-	}
-	at := strings.NewReplacer("[", ".", "]", "").Replace(found[0]) + "." + name
-	return strings.Split(at, "."), nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/autosched/autosched/schedulers/native"
 	"github.com/autosched/autosched/schedulers/volcano"
@@ -82,11 +81,13 @@ func volcanoFields(files map[string][]byte, after space.Config, _ map[key]map[st
 	}
 	for _, set := range settings {
 		q := s.Queues[slices.Index(names, set.Queue)]
-		value, inForce := any(nil), any(int(q.Weight))
-		if set.Name == volcano.Reclaimable {
-			value, inForce = set.Value == "true", q.Reclaimable
-		} else if value, err = strconv.Atoi(set.Value); err != nil {
+		value, err := set.Field(volcano.Weight)
+		if err != nil {
 			return nil, err
+		}
+		inForce := any(int64(q.Weight))
+		if set.Name == volcano.Reclaimable {
+			inForce = q.Reclaimable
 		}
 		if value != inForce { // also where the default is
 			out = append(out, field{key{kind: "Queue", name: set.Queue}, set.Name, []string{"spec", set.Name}, value})

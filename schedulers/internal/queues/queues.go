@@ -4,6 +4,7 @@
 package queues
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/autosched/autosched/space"
@@ -18,6 +19,23 @@ func ID(group, setting string) string {
 		return setting
 	}
 	return group + "." + setting
+}
+
+// Setting is a setting of a queue, by the name of the scheduler's field. A value that is empty is absent.
+type Setting struct{ Queue, Name, Value string }
+
+// Field is the value as the field of the object has it, nil where it is absent. Whole names a setting that is a whole
+// number.
+func (s Setting) Field(whole string) (any, error) {
+	switch {
+	case s.Value == "":
+		return nil, nil
+	case s.Name == whole:
+		return strconv.ParseInt(s.Value, 10, 64)
+	case s.Value == "true" || s.Value == "false":
+		return s.Value == "true", nil
+	}
+	return s.Value, nil
 }
 
 // Split takes an id of one of the settings apart. ok is false for other ids.

@@ -114,11 +114,14 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Setting{{"alone", "queueingStrategy", "StrictFIFO"}, {"other", "queueingStrategy", "StrictFIFO"},
+	var want []Setting
+	for _, w := range [][3]string{{"alone", "queueingStrategy", "StrictFIFO"}, {"other", "queueingStrategy", "StrictFIFO"},
 		{"other", "preemption.reclaimWithinCohort", "Never"}, {"other", "lendingLimit", "8"},
 		{"other", "preemption.borrowWithinCohort.policy", "Never"}, {"team-a", "queueingStrategy", "StrictFIFO"},
 		{"team-a", "borrowingLimit", "12"}, {"team-a", "lendingLimit", "8"}, {"team-b", "queueingStrategy", "StrictFIFO"},
-		{"team-b", "borrowingLimit", ""}, {"team-b", "lendingLimit", "8"}}
+		{"team-b", "borrowingLimit", ""}, {"team-b", "lendingLimit", "8"}} {
+		want = append(want, Setting{Queue: w[0], Name: w[1], Value: w[2]})
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/autosched/autosched/internal/kubejson"
 	"github.com/autosched/autosched/schedulers/internal/queues"
 	"github.com/autosched/autosched/schedulers/kueue"
 	"github.com/autosched/autosched/space"
@@ -14,7 +15,31 @@ import (
 )
 
 // Setting is a setting of a ClusterQueue by the name of its field. Limits are in GPUs; the empty value is none.
-type Setting struct{ Queue, Name, Value string }
+type Setting = queues.Setting
+
+// Path returns the names of the fields in which a ClusterQueue has a setting.
+func Path(queue map[string]any, name string) ([]string, error) {
+	if name != kueue.BorrowingLimit && name != kueue.LendingLimit {
+		return append([]string{"spec"}, strings.Split(name, ".")...), nil
+	}
+	var found []string
+	quotas := 0
+	for i, g := range kubejson.Of(queue).Get("spec", "resourceGroups").Items() {
+		for j, flavor := range g.Get("flavors").Items() {
+			for k, r := range flavor.Get("resources").Items() {
+				if kubejson.IsGPU(r.Get("name").Text()) {
+					quotas++
+					found = []string{"spec", "resourceGroups", strconv.Itoa(i), "flavors", strconv.Itoa(j), "resources",
+						strconv.Itoa(k), name}
+				}
+			}
+		}
+	}
+	if quotas != 1 {
+		return nil, fmt.Errorf("%s: the queue has %d quotas of GPUs, not one", name, quotas)
+	}
+	return found, nil
+}
 
 // Settings returns the settings of each queue that values of parameters decide, in order of the queues. Limits of
 // queues without a cohort have no effect and are left out.
@@ -55,12 +80,12 @@ func Settings(values space.Values, c workload.Cluster) ([]Setting, error) {
 				text = strconv.FormatFloat(values[id].Float(), 'g', -1, 64)
 			}
 			decided[name] = text
-			out = append(out, Setting{v.Tenant, name, text})
+			out = append(out, Setting{Queue: v.Tenant, Name: name, Value: text})
 		}
 		// Kueue refuses another policy of borrowing beside this one.
 		if _, too := decided[kueue.BorrowPolicy]; decided[kueue.ReclaimWithinCohort] == kueue.Never && !too &&
 			recorded[i].Borrow != kueue.Never {
-			out = append(out, Setting{v.Tenant, kueue.BorrowPolicy, kueue.Never})
+			out = append(out, Setting{Queue: v.Tenant, Name: kueue.BorrowPolicy, Value: kueue.Never})
 		}
 	}
 	return out, nil
@@ -210,7 +235,7 @@ func InForce(c workload.Cluster) []Setting {
 			if limit := q.Limit(name); limit.Set {
 				text = strconv.Itoa(limit.GPUs)
 			}
-			out = append(out, Setting{q.Name, name, text})
+			out = append(out, Setting{Queue: q.Name, Name: name, Value: text})
 		}
 	}
 	return out

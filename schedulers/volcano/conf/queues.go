@@ -11,7 +11,7 @@ import (
 )
 
 // Setting is a setting of a Queue: weight or reclaimable, by the name of its field.
-type Setting struct{ Queue, Name, Value string }
+type Setting = queues.Setting
 
 // Names are the names of settings.
 func Names() []string { return []string{volcano.Weight, volcano.Reclaimable} }
@@ -38,7 +38,7 @@ func Settings(values space.Values, names []string) ([]Setting, error) {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, Setting{q, name, text})
+			out = append(out, Setting{Queue: q, Name: name, Value: text})
 		}
 	}
 	return out, nil
