@@ -148,9 +148,16 @@ func TestNotes(t *testing.T) {
 	if err := o.report(&out); err != nil {
 		t.Fatal(err)
 	}
+	rows := 0
 	for line := range strings.Lines(out.String()) {
+		if strings.HasPrefix(line, "| ") {
+			rows++
+		}
 		if !strings.Contains(string(notes), strings.TrimSpace(line)) {
 			t.Errorf("the notes have no line\n%s", line)
 		}
+	}
+	if rows < 3*5 { // of three workloads and five arms
+		t.Errorf("the recorded results give %d rows:\n%s", rows, out.String())
 	}
 }
