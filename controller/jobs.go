@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -88,6 +90,34 @@ func (s *Service) Jobs(ctx context.Context, id string, q JobQuery, before worklo
 		more = more && len(out) < n
 	}
 	return out, p.zero, nil
+}
+
+// Prediction predicts run times as the latest futures of a scheduler do.
+type Prediction struct {
+	At time.Time // up to which ended jobs are known
+	of *generation.Predictor
+	s  round.Snapshot
+}
+
+// Prediction returns the one of a scheduler, nil before its first futures since the start.
+func (s *Service) Prediction(ctx context.Context, id string) (*Prediction, error) {
+	p, err := s.readPast(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	p.m.mu.Lock()
+	defer p.m.mu.Unlock()
+	v := p.m.snapshot.Load()
+	if p.m.predictor == nil || p.m.predictedSet != v.ClockSet {
+		return nil, nil
+	}
+	return &Prediction{p.zero.Add(p.m.predictor.At), p.m.predictor, round.Snapshot{Simulator: v.Simulation.options()}},
+		nil
+}
+
+// RunTime predicts the run time of a job that waits or runs.
+func (p *Prediction) RunTime(h *workload.JobHistory) generation.RunTime {
+	return p.of.RunTime(&h.Job, p.s.Ran(&h.ActiveJob))
 }
 
 // Job returns a job as of the latest event, with the zero of its times.

@@ -315,7 +315,16 @@ func (s *Service) simulate(m *schedulerState, f func() error) (err error) {
 			}
 		}
 	}()
-	return f()
+	err = f()
+	if e := m.futures.engine; e != nil && e.Predictor() != nil {
+		m.mu.Lock()
+		set := m.snapshot.Load().ClockSet
+		if p := e.Predictor(); m.predictor == nil || m.predictedSet != set || p.At >= m.predictor.At {
+			m.predictor, m.predictedSet = p, set
+		}
+		m.mu.Unlock()
+	}
+	return err
 }
 
 // gradeEvery is the event time after which a scheduler's fidelity is looked at again.

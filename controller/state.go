@@ -10,6 +10,7 @@ import (
 
 	"github.com/autosched/autosched/controller/history"
 	"github.com/autosched/autosched/controller/watch"
+	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -58,6 +59,8 @@ type schedulerState struct {
 	lastEventsAt time.Time     // the service's time of the latest events since the start
 	skew         time.Duration // by which the latest of these events were ahead of it
 	ahead        foreseen
+	predictor    *generation.Predictor // of the latest futures
+	predictedSet int64                 // the snapshot's ClockSet then
 	tenants      []tenantSums // the latest first
 	graded       graded
 	metered      metered

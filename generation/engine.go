@@ -70,6 +70,7 @@ type Engine struct {
 	model      *durations.Model   // nil if too few jobs have ended
 	learnt     []durations.Record // by the model, if trained
 	trained    bool
+	last       *Predictor
 }
 
 // NewEngine makes one for a clock whose instant 0 is zero.
@@ -89,6 +90,7 @@ func (e *Engine) Futures(ctx context.Context, r Request) ([]Future, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.last = &Predictor{At: r.At, known: known}
 	asked := limitsOf(r.Records)
 	ran := map[string]time.Duration{}
 	for i := range r.Records {
@@ -105,7 +107,7 @@ func (e *Engine) Futures(ctx context.Context, r Request) ([]Future, error) {
 		left := make([]time.Duration, len(r.Active))
 		for i := range r.Active {
 			a := &r.Active[i]
-			left[i] = max(1, within(a.Job, known.Draw(draw, a.Job, a.Ran), a.Ran)-a.Ran)
+			left[i] = max(1, e.last.draw(draw, a.Job, a.Ran)-a.Ran)
 		}
 		draw = rng.Stream("durations of arrivals", r.Seed, uint64(k))
 		drawLimit := rng.Stream("limits of arrivals", r.Seed, uint64(k))
@@ -117,7 +119,7 @@ func (e *Engine) Futures(ctx context.Context, r Request) ([]Future, error) {
 			// alike; that of one that has not ended is not known.
 			d, ended := ran[r.Submitted[a.Source].ID]
 			if !ended {
-				d = within(&j, known.Draw(draw, &j, 0), 0)
+				d = e.last.draw(draw, &j, 0)
 			}
 			jobs[n] = again(j, a.At)
 			jobs[n].Duration = d

@@ -81,6 +81,9 @@ func (s *Snapshot) work() func(held time.Duration, starts int, j *workload.Job) 
 	}
 }
 
+// Ran is the work that an active job has done, as futures know it.
+func (s *Snapshot) Ran(a *workload.ActiveJob) time.Duration { return durations.Ran(a, s.work()) }
+
 // records are the jobs that ended within Memory and the active ones.
 func (s *Snapshot) records() []durations.Record { return s.known(s.State.At) }
 

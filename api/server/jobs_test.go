@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
@@ -387,6 +388,48 @@ func TestTenants(t *testing.T) {
 		len(got.GetTenants()) != 0 {
 		t.Error(got, err)
 	}
+}
+
+// TestPredictedRun: once there are futures, jobs that wait and run have a predicted run time in lists and alone, no less
+// than they ran.
+func TestPredictedRun(t *testing.T) {
+	_, c := jobsFixture(t)
+	if _, err := c.ForecastLoad(t.Context(), &pb.ForecastLoadRequest{Name: "schedulers/prod/load"}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := c.ListJobs(t.Context(), &pb.ListJobsRequest{Parent: "schedulers/prod", PageSize: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	predicted := 0
+	for _, j := range all.GetJobs() {
+		r := j.GetPredictedRun()
+		if active := j.GetState() == pb.Job_WAITING || j.GetState() == pb.Job_RUNNING; active != (r != nil) {
+			t.Errorf("%s %v: predicted %v", j.GetName(), j.GetState(), r)
+		}
+		if r == nil {
+			continue
+		}
+		predicted++
+		low, middle, high := r.GetLowDuration().AsDuration(), r.GetMiddleDuration().AsDuration(),
+			r.GetHighDuration().AsDuration()
+		if low < j.GetRunDuration().AsDuration() || middle < low || high < middle || high == 0 ||
+			r.GetSource() != pb.Job_Prediction_HISTORY || r.GetSchedulerTime() == nil {
+			t.Errorf("%s ran %v: %v", j.GetName(), j.GetRunDuration(), r)
+		}
+		alone, err := c.GetJob(t.Context(), &pb.GetJobRequest{Name: j.GetName()})
+		if err != nil || !proto.Equal(alone.GetPredictedRun(), r) {
+			t.Errorf("%s: %v in a list, %v alone: %v", j.GetName(), r, alone.GetPredictedRun(), err)
+		}
+	}
+	if predicted != 2+len(hostile) {
+		t.Errorf("%d jobs of %d are predicted", predicted, len(all.GetJobs()))
+	}
+	refuses(t, codes.InvalidArgument, "filter", func() error {
+		_, err := c.ListJobs(t.Context(), &pb.ListJobsRequest{Parent: "schedulers/prod",
+			Filter: "predicted_run.middle_duration > 1h"})
+		return err
+	})
 }
 
 // TestExplainJob: a job waited for the reasons that events show; what is not simulated says so.

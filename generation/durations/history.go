@@ -69,6 +69,14 @@ func Known(history []Record, at time.Duration) []Record {
 	return out
 }
 
+// Ran is the work that an active job has done, by that of the time in which it held its GPUs.
+func Ran(a *workload.ActiveJob, work func(held time.Duration, starts int, j *workload.Job) time.Duration) time.Duration {
+	if a.Starts == 0 {
+		return 0
+	}
+	return max(0, work(a.RunTime, a.Starts-a.LostStarts, &a.Job))
+}
+
 // Observed is the history that a scheduler's events report at an instant: the jobs
 // that ended within memory before it, and the active ones. work returns the work that a job
 // did in the time it held its GPUs: restarts make no progress. Nil takes all
@@ -93,10 +101,7 @@ func Observed(l *workload.Ledger, at, memory time.Duration,
 	state := l.State(at)
 	for i := range state.Jobs {
 		a := &state.Jobs[i]
-		r := Record{Job: &a.Job, Begin: a.Submit, Until: at}
-		if a.Starts > 0 {
-			r.Ran = max(0, work(a.RunTime, a.Starts-a.LostStarts, &a.Job))
-		}
+		r := Record{Job: &a.Job, Begin: a.Submit, Until: at, Ran: Ran(a, work)}
 		switch {
 		case a.Starts == a.LostStarts:
 			r.Begin = at

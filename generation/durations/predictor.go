@@ -67,6 +67,9 @@ func (o *Outlook) Probabilities(dst []float64, j *workload.Job, ran time.Duratio
 	mask(dst, span(ran))
 }
 
+// Modelled reports whether a model knows the job, not history alone.
+func (o *Outlook) Modelled(id string) bool { _, ok := o.places[id]; return ok }
+
 // Draw gives a whole duration for a job that has run for ran already, always
 // longer than that.
 func (o *Outlook) Draw(r *rand.Rand, j *workload.Job, ran time.Duration) time.Duration {

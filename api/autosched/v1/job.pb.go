@@ -83,6 +83,58 @@ func (Job_State) EnumDescriptor() ([]byte, []int) {
 	return file_autosched_v1_job_proto_rawDescGZIP(), []int{0, 0}
 }
 
+// Where it is from.
+type Job_Prediction_Source int32
+
+const (
+	Job_Prediction_SOURCE_UNSPECIFIED Job_Prediction_Source = 0
+	// A model that is learnt from the jobs that ended.
+	Job_Prediction_MODEL Job_Prediction_Source = 1
+	// The jobs of the closest group that ended: the job came after the model's last look, or too few have ended.
+	Job_Prediction_HISTORY Job_Prediction_Source = 2
+)
+
+// Enum value maps for Job_Prediction_Source.
+var (
+	Job_Prediction_Source_name = map[int32]string{
+		0: "SOURCE_UNSPECIFIED",
+		1: "MODEL",
+		2: "HISTORY",
+	}
+	Job_Prediction_Source_value = map[string]int32{
+		"SOURCE_UNSPECIFIED": 0,
+		"MODEL":              1,
+		"HISTORY":            2,
+	}
+)
+
+func (x Job_Prediction_Source) Enum() *Job_Prediction_Source {
+	p := new(Job_Prediction_Source)
+	*p = x
+	return p
+}
+
+func (x Job_Prediction_Source) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Job_Prediction_Source) Descriptor() protoreflect.EnumDescriptor {
+	return file_autosched_v1_job_proto_enumTypes[1].Descriptor()
+}
+
+func (Job_Prediction_Source) Type() protoreflect.EnumType {
+	return &file_autosched_v1_job_proto_enumTypes[1]
+}
+
+func (x Job_Prediction_Source) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Job_Prediction_Source.Descriptor instead.
+func (Job_Prediction_Source) EnumDescriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{0, 1, 0}
+}
+
 // Why the job waited, by the first of these reasons that held. OBSERVED: from events, at instants spread evenly over
 // its waiting.
 type ExplainJobResponse_Cause int32
@@ -137,11 +189,11 @@ func (x ExplainJobResponse_Cause) String() string {
 }
 
 func (ExplainJobResponse_Cause) Descriptor() protoreflect.EnumDescriptor {
-	return file_autosched_v1_job_proto_enumTypes[1].Descriptor()
+	return file_autosched_v1_job_proto_enumTypes[2].Descriptor()
 }
 
 func (ExplainJobResponse_Cause) Type() protoreflect.EnumType {
-	return &file_autosched_v1_job_proto_enumTypes[1]
+	return &file_autosched_v1_job_proto_enumTypes[2]
 }
 
 func (x ExplainJobResponse_Cause) Number() protoreflect.EnumNumber {
@@ -189,11 +241,11 @@ func (x GetTimelineRequest_Rows) String() string {
 }
 
 func (GetTimelineRequest_Rows) Descriptor() protoreflect.EnumDescriptor {
-	return file_autosched_v1_job_proto_enumTypes[2].Descriptor()
+	return file_autosched_v1_job_proto_enumTypes[3].Descriptor()
 }
 
 func (GetTimelineRequest_Rows) Type() protoreflect.EnumType {
-	return &file_autosched_v1_job_proto_enumTypes[2]
+	return &file_autosched_v1_job_proto_enumTypes[3]
 }
 
 func (x GetTimelineRequest_Rows) Number() protoreflect.EnumNumber {
@@ -244,7 +296,10 @@ type Job struct {
 	// The instant before which it may not start; unset for none.
 	HoldUntilTime *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=hold_until_time,json=holdUntilTime,proto3" json:"hold_until_time,omitempty"`
 	// The times in which it held GPUs, in order. Lists leave them out.
-	Spells        []*Job_Spell `protobuf:"bytes,19,rep,name=spells,proto3" json:"spells,omitempty"`
+	Spells []*Job_Spell `protobuf:"bytes,19,rep,name=spells,proto3" json:"spells,omitempty"`
+	// PREDICTED: the run time that futures of rounds draw for a job that waits or runs. Unset before the first round,
+	// ForecastLoad or ExplainJob since the service started.
+	PredictedRun  *Job_Prediction `protobuf:"bytes,20,opt,name=predicted_run,json=predictedRun,proto3" json:"predicted_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -408,6 +463,13 @@ func (x *Job) GetHoldUntilTime() *timestamppb.Timestamp {
 func (x *Job) GetSpells() []*Job_Spell {
 	if x != nil {
 		return x.Spells
+	}
+	return nil
+}
+
+func (x *Job) GetPredictedRun() *Job_Prediction {
+	if x != nil {
+		return x.PredictedRun
 	}
 	return nil
 }
@@ -701,6 +763,9 @@ type ExplainJobResponse struct {
 	Futures         int32  `protobuf:"varint,9,opt,name=futures,proto3" json:"futures,omitempty"`
 	Revision        int64  `protobuf:"varint,10,opt,name=revision,proto3" json:"revision,omitempty"`
 	NoFuturesReason string `protobuf:"bytes,11,opt,name=no_futures_reason,json=noFuturesReason,proto3" json:"no_futures_reason,omitempty"`
+	// Why horizon_time is earlier than 12 hours from scheduler_time: a bound on the work of a simulation; empty if it is
+	// not.
+	LimitedReason string `protobuf:"bytes,13,opt,name=limited_reason,json=limitedReason,proto3" json:"limited_reason,omitempty"`
 	// What it uses. OBSERVED; unset without samples that name it.
 	Usage         *ExplainJobResponse_Usage `protobuf:"bytes,12,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -810,6 +875,13 @@ func (x *ExplainJobResponse) GetRevision() int64 {
 func (x *ExplainJobResponse) GetNoFuturesReason() string {
 	if x != nil {
 		return x.NoFuturesReason
+	}
+	return ""
+}
+
+func (x *ExplainJobResponse) GetLimitedReason() string {
+	if x != nil {
+		return x.LimitedReason
 	}
 	return ""
 }
@@ -1291,7 +1363,7 @@ func (x *ForecastLoadRequest) GetName() string {
 	return ""
 }
 
-// ForecastLoadResponse is the load of the next 12 hours under the configuration in force. SIMULATED: the least, the
+// ForecastLoadResponse is the load of the next 12 hours, or of fewer, under the configuration in force. SIMULATED: the least, the
 // middle and the most of the futures.
 type ForecastLoadResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1302,8 +1374,10 @@ type ForecastLoadResponse struct {
 	Revision int64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Why there are no points; empty if there are.
 	NoFuturesReason string `protobuf:"bytes,4,opt,name=no_futures_reason,json=noFuturesReason,proto3" json:"no_futures_reason,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Why the points end before 12 hours: a bound on the work of a simulation; empty if they do not.
+	LimitedReason string `protobuf:"bytes,5,opt,name=limited_reason,json=limitedReason,proto3" json:"limited_reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ForecastLoadResponse) Reset() {
@@ -1360,6 +1434,13 @@ func (x *ForecastLoadResponse) GetRevision() int64 {
 func (x *ForecastLoadResponse) GetNoFuturesReason() string {
 	if x != nil {
 		return x.NoFuturesReason
+	}
+	return ""
+}
+
+func (x *ForecastLoadResponse) GetLimitedReason() string {
+	if x != nil {
+		return x.LimitedReason
 	}
 	return ""
 }
@@ -1906,6 +1987,86 @@ func (x *Job_Spell) GetLostDuration() *durationpb.Duration {
 	return nil
 }
 
+// Prediction is how long the job runs in all, time that it ran included, restarts and lost progress not.
+type Job_Prediction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Run times of which 10 %, half and 90 % of the draws are shorter, given the time that the job ran.
+	LowDuration    *durationpb.Duration `protobuf:"bytes,1,opt,name=low_duration,json=lowDuration,proto3" json:"low_duration,omitempty"`
+	MiddleDuration *durationpb.Duration `protobuf:"bytes,2,opt,name=middle_duration,json=middleDuration,proto3" json:"middle_duration,omitempty"`
+	HighDuration   *durationpb.Duration `protobuf:"bytes,3,opt,name=high_duration,json=highDuration,proto3" json:"high_duration,omitempty"`
+	// Where it is from.
+	Source Job_Prediction_Source `protobuf:"varint,4,opt,name=source,proto3,enum=autosched.v1.Job_Prediction_Source" json:"source,omitempty"`
+	// The event time up to which ended jobs are known to it.
+	SchedulerTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=scheduler_time,json=schedulerTime,proto3" json:"scheduler_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Job_Prediction) Reset() {
+	*x = Job_Prediction{}
+	mi := &file_autosched_v1_job_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Job_Prediction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Job_Prediction) ProtoMessage() {}
+
+func (x *Job_Prediction) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Job_Prediction.ProtoReflect.Descriptor instead.
+func (*Job_Prediction) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{0, 1}
+}
+
+func (x *Job_Prediction) GetLowDuration() *durationpb.Duration {
+	if x != nil {
+		return x.LowDuration
+	}
+	return nil
+}
+
+func (x *Job_Prediction) GetMiddleDuration() *durationpb.Duration {
+	if x != nil {
+		return x.MiddleDuration
+	}
+	return nil
+}
+
+func (x *Job_Prediction) GetHighDuration() *durationpb.Duration {
+	if x != nil {
+		return x.HighDuration
+	}
+	return nil
+}
+
+func (x *Job_Prediction) GetSource() Job_Prediction_Source {
+	if x != nil {
+		return x.Source
+	}
+	return Job_Prediction_SOURCE_UNSPECIFIED
+}
+
+func (x *Job_Prediction) GetSchedulerTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SchedulerTime
+	}
+	return nil
+}
+
 // Wait is the time that a job waited for a reason.
 type ExplainJobResponse_Wait struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1920,7 +2081,7 @@ type ExplainJobResponse_Wait struct {
 
 func (x *ExplainJobResponse_Wait) Reset() {
 	*x = ExplainJobResponse_Wait{}
-	mi := &file_autosched_v1_job_proto_msgTypes[18]
+	mi := &file_autosched_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1932,7 +2093,7 @@ func (x *ExplainJobResponse_Wait) String() string {
 func (*ExplainJobResponse_Wait) ProtoMessage() {}
 
 func (x *ExplainJobResponse_Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[18]
+	mi := &file_autosched_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2145,7 @@ type ExplainJobResponse_Instants struct {
 
 func (x *ExplainJobResponse_Instants) Reset() {
 	*x = ExplainJobResponse_Instants{}
-	mi := &file_autosched_v1_job_proto_msgTypes[19]
+	mi := &file_autosched_v1_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2157,7 @@ func (x *ExplainJobResponse_Instants) String() string {
 func (*ExplainJobResponse_Instants) ProtoMessage() {}
 
 func (x *ExplainJobResponse_Instants) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[19]
+	mi := &file_autosched_v1_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +2221,7 @@ type ExplainJobResponse_Usage struct {
 
 func (x *ExplainJobResponse_Usage) Reset() {
 	*x = ExplainJobResponse_Usage{}
-	mi := &file_autosched_v1_job_proto_msgTypes[20]
+	mi := &file_autosched_v1_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2233,7 @@ func (x *ExplainJobResponse_Usage) String() string {
 func (*ExplainJobResponse_Usage) ProtoMessage() {}
 
 func (x *ExplainJobResponse_Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[20]
+	mi := &file_autosched_v1_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2160,7 +2321,7 @@ type Timeline_Row struct {
 
 func (x *Timeline_Row) Reset() {
 	*x = Timeline_Row{}
-	mi := &file_autosched_v1_job_proto_msgTypes[21]
+	mi := &file_autosched_v1_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2333,7 @@ func (x *Timeline_Row) String() string {
 func (*Timeline_Row) ProtoMessage() {}
 
 func (x *Timeline_Row) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[21]
+	mi := &file_autosched_v1_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2260,7 +2421,7 @@ type Timeline_Mark struct {
 
 func (x *Timeline_Mark) Reset() {
 	*x = Timeline_Mark{}
-	mi := &file_autosched_v1_job_proto_msgTypes[22]
+	mi := &file_autosched_v1_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2433,7 @@ func (x *Timeline_Mark) String() string {
 func (*Timeline_Mark) ProtoMessage() {}
 
 func (x *Timeline_Mark) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[22]
+	mi := &file_autosched_v1_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2329,7 +2490,7 @@ type ForecastLoadResponse_Band struct {
 
 func (x *ForecastLoadResponse_Band) Reset() {
 	*x = ForecastLoadResponse_Band{}
-	mi := &file_autosched_v1_job_proto_msgTypes[23]
+	mi := &file_autosched_v1_job_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2502,7 @@ func (x *ForecastLoadResponse_Band) String() string {
 func (*ForecastLoadResponse_Band) ProtoMessage() {}
 
 func (x *ForecastLoadResponse_Band) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[23]
+	mi := &file_autosched_v1_job_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +2555,7 @@ type ForecastLoadResponse_Point struct {
 
 func (x *ForecastLoadResponse_Point) Reset() {
 	*x = ForecastLoadResponse_Point{}
-	mi := &file_autosched_v1_job_proto_msgTypes[24]
+	mi := &file_autosched_v1_job_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2567,7 @@ func (x *ForecastLoadResponse_Point) String() string {
 func (*ForecastLoadResponse_Point) ProtoMessage() {}
 
 func (x *ForecastLoadResponse_Point) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[24]
+	mi := &file_autosched_v1_job_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2454,8 +2615,7 @@ var File_autosched_v1_job_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x16autosched/v1/job.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x18autosched/v1/event.proto\x1a\x1bautosched/v1/forecast.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\n" +
-	"\n" +
+	"\x16autosched/v1/job.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x18autosched/v1/event.proto\x1a\x1bautosched/v1/forecast.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb8\x0e\n" +
 	"\x03Job\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x127\n" +
 	"\adetails\x18\x02 \x01(\v2\x18.autosched.v1.JobDetailsB\x03\xe0A\x03R\adetails\x122\n" +
@@ -2479,14 +2639,26 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	"\x04pool\x18\x10 \x01(\x05B\x03\xe0A\x03R\x04pool\x12-\n" +
 	"\x10shares_gpus_with\x18\x11 \x01(\tB\x03\xe0A\x03R\x0esharesGpusWith\x12G\n" +
 	"\x0fhold_until_time\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\rholdUntilTime\x124\n" +
-	"\x06spells\x18\x13 \x03(\v2\x17.autosched.v1.Job.SpellB\x03\xe0A\x03R\x06spells\x1a\x88\x02\n" +
+	"\x06spells\x18\x13 \x03(\v2\x17.autosched.v1.Job.SpellB\x03\xe0A\x03R\x06spells\x12F\n" +
+	"\rpredicted_run\x18\x14 \x01(\v2\x1c.autosched.v1.Job.PredictionB\x03\xe0A\x03R\fpredictedRun\x1a\x88\x02\n" +
 	"\x05Spell\x129\n" +
 	"\n" +
 	"start_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
 	"\bend_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12\x12\n" +
 	"\x04gpus\x18\x03 \x01(\x05R\x04gpus\x129\n" +
 	"\tplacement\x18\x04 \x03(\v2\x1b.autosched.v1.NodePlacementR\tplacement\x12>\n" +
-	"\rlost_duration\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\flostDuration\"P\n" +
+	"\rlost_duration\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\flostDuration\x1a\x88\x03\n" +
+	"\n" +
+	"Prediction\x12<\n" +
+	"\flow_duration\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\vlowDuration\x12B\n" +
+	"\x0fmiddle_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x0emiddleDuration\x12>\n" +
+	"\rhigh_duration\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\fhighDuration\x12;\n" +
+	"\x06source\x18\x04 \x01(\x0e2#.autosched.v1.Job.Prediction.SourceR\x06source\x12A\n" +
+	"\x0escheduler_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\"8\n" +
+	"\x06Source\x12\x16\n" +
+	"\x12SOURCE_UNSPECIFIED\x10\x00\x12\t\n" +
+	"\x05MODEL\x10\x01\x12\v\n" +
+	"\aHISTORY\x10\x02\"P\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aWAITING\x10\x01\x12\v\n" +
@@ -2513,8 +2685,7 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	"\rGetJobRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\",\n" +
 	"\x11ExplainJobRequest\x12\x17\n" +
-	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xf9\n" +
-	"\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xa0\v\n" +
 	"\x12ExplainJobResponse\x12#\n" +
 	"\x03job\x18\x01 \x01(\v2\x11.autosched.v1.JobR\x03job\x12;\n" +
 	"\x05waits\x18\x02 \x03(\v2%.autosched.v1.ExplainJobResponse.WaitR\x05waits\x12#\n" +
@@ -2527,7 +2698,8 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	"\afutures\x18\t \x01(\x05R\afutures\x12\x1a\n" +
 	"\brevision\x18\n" +
 	" \x01(\x03R\brevision\x12*\n" +
-	"\x11no_futures_reason\x18\v \x01(\tR\x0fnoFuturesReason\x12<\n" +
+	"\x11no_futures_reason\x18\v \x01(\tR\x0fnoFuturesReason\x12%\n" +
+	"\x0elimited_reason\x18\r \x01(\tR\rlimitedReason\x12<\n" +
 	"\x05usage\x18\f \x01(\v2&.autosched.v1.ExplainJobResponse.UsageR\x05usage\x1a\x91\x01\n" +
 	"\x04Wait\x12<\n" +
 	"\x05cause\x18\x01 \x01(\x0e2&.autosched.v1.ExplainJobResponse.CauseR\x05cause\x125\n" +
@@ -2627,12 +2799,13 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	"sampleTime\x12J\n" +
 	"\x10acknowledge_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\x0facknowledgeTime\".\n" +
 	"\x13ForecastLoadRequest\x12\x17\n" +
-	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xab\x04\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xd2\x04\n" +
 	"\x14ForecastLoadResponse\x12@\n" +
 	"\x06points\x18\x01 \x03(\v2(.autosched.v1.ForecastLoadResponse.PointR\x06points\x12\x18\n" +
 	"\afutures\x18\x02 \x01(\x05R\afutures\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x03R\brevision\x12*\n" +
-	"\x11no_futures_reason\x18\x04 \x01(\tR\x0fnoFuturesReason\x1aD\n" +
+	"\x11no_futures_reason\x18\x04 \x01(\tR\x0fnoFuturesReason\x12%\n" +
+	"\x0elimited_reason\x18\x05 \x01(\tR\rlimitedReason\x1aD\n" +
 	"\x04Band\x12\x10\n" +
 	"\x03low\x18\x01 \x01(\x01R\x03low\x12\x16\n" +
 	"\x06middle\x18\x02 \x01(\x01R\x06middle\x12\x12\n" +
@@ -2711,134 +2884,142 @@ func file_autosched_v1_job_proto_rawDescGZIP() []byte {
 	return file_autosched_v1_job_proto_rawDescData
 }
 
-var file_autosched_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_autosched_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_autosched_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_autosched_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_autosched_v1_job_proto_goTypes = []any{
 	(Job_State)(0),                      // 0: autosched.v1.Job.State
-	(ExplainJobResponse_Cause)(0),       // 1: autosched.v1.ExplainJobResponse.Cause
-	(GetTimelineRequest_Rows)(0),        // 2: autosched.v1.GetTimelineRequest.Rows
-	(*Job)(nil),                         // 3: autosched.v1.Job
-	(*ListJobsRequest)(nil),             // 4: autosched.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),            // 5: autosched.v1.ListJobsResponse
-	(*GetJobRequest)(nil),               // 6: autosched.v1.GetJobRequest
-	(*ExplainJobRequest)(nil),           // 7: autosched.v1.ExplainJobRequest
-	(*ExplainJobResponse)(nil),          // 8: autosched.v1.ExplainJobResponse
-	(*GetTimelineRequest)(nil),          // 9: autosched.v1.GetTimelineRequest
-	(*Timeline)(nil),                    // 10: autosched.v1.Timeline
-	(*GetLoadRequest)(nil),              // 11: autosched.v1.GetLoadRequest
-	(*Load)(nil),                        // 12: autosched.v1.Load
-	(*ForecastLoadRequest)(nil),         // 13: autosched.v1.ForecastLoadRequest
-	(*ForecastLoadResponse)(nil),        // 14: autosched.v1.ForecastLoadResponse
-	(*GetForecastQualityRequest)(nil),   // 15: autosched.v1.GetForecastQualityRequest
-	(*GetEnergyRequest)(nil),            // 16: autosched.v1.GetEnergyRequest
-	(*Tenant)(nil),                      // 17: autosched.v1.Tenant
-	(*ListTenantsRequest)(nil),          // 18: autosched.v1.ListTenantsRequest
-	(*ListTenantsResponse)(nil),         // 19: autosched.v1.ListTenantsResponse
-	(*Job_Spell)(nil),                   // 20: autosched.v1.Job.Spell
-	(*ExplainJobResponse_Wait)(nil),     // 21: autosched.v1.ExplainJobResponse.Wait
-	(*ExplainJobResponse_Instants)(nil), // 22: autosched.v1.ExplainJobResponse.Instants
-	(*ExplainJobResponse_Usage)(nil),    // 23: autosched.v1.ExplainJobResponse.Usage
-	(*Timeline_Row)(nil),                // 24: autosched.v1.Timeline.Row
-	(*Timeline_Mark)(nil),               // 25: autosched.v1.Timeline.Mark
-	(*ForecastLoadResponse_Band)(nil),   // 26: autosched.v1.ForecastLoadResponse.Band
-	(*ForecastLoadResponse_Point)(nil),  // 27: autosched.v1.ForecastLoadResponse.Point
-	(*JobDetails)(nil),                  // 28: autosched.v1.JobDetails
-	(*timestamppb.Timestamp)(nil),       // 29: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),         // 30: google.protobuf.Duration
-	(*NodePlacement)(nil),               // 31: autosched.v1.NodePlacement
-	(*ForecastQuality)(nil),             // 32: autosched.v1.ForecastQuality
-	(*EnergyAccount)(nil),               // 33: autosched.v1.EnergyAccount
+	(Job_Prediction_Source)(0),          // 1: autosched.v1.Job.Prediction.Source
+	(ExplainJobResponse_Cause)(0),       // 2: autosched.v1.ExplainJobResponse.Cause
+	(GetTimelineRequest_Rows)(0),        // 3: autosched.v1.GetTimelineRequest.Rows
+	(*Job)(nil),                         // 4: autosched.v1.Job
+	(*ListJobsRequest)(nil),             // 5: autosched.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),            // 6: autosched.v1.ListJobsResponse
+	(*GetJobRequest)(nil),               // 7: autosched.v1.GetJobRequest
+	(*ExplainJobRequest)(nil),           // 8: autosched.v1.ExplainJobRequest
+	(*ExplainJobResponse)(nil),          // 9: autosched.v1.ExplainJobResponse
+	(*GetTimelineRequest)(nil),          // 10: autosched.v1.GetTimelineRequest
+	(*Timeline)(nil),                    // 11: autosched.v1.Timeline
+	(*GetLoadRequest)(nil),              // 12: autosched.v1.GetLoadRequest
+	(*Load)(nil),                        // 13: autosched.v1.Load
+	(*ForecastLoadRequest)(nil),         // 14: autosched.v1.ForecastLoadRequest
+	(*ForecastLoadResponse)(nil),        // 15: autosched.v1.ForecastLoadResponse
+	(*GetForecastQualityRequest)(nil),   // 16: autosched.v1.GetForecastQualityRequest
+	(*GetEnergyRequest)(nil),            // 17: autosched.v1.GetEnergyRequest
+	(*Tenant)(nil),                      // 18: autosched.v1.Tenant
+	(*ListTenantsRequest)(nil),          // 19: autosched.v1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),         // 20: autosched.v1.ListTenantsResponse
+	(*Job_Spell)(nil),                   // 21: autosched.v1.Job.Spell
+	(*Job_Prediction)(nil),              // 22: autosched.v1.Job.Prediction
+	(*ExplainJobResponse_Wait)(nil),     // 23: autosched.v1.ExplainJobResponse.Wait
+	(*ExplainJobResponse_Instants)(nil), // 24: autosched.v1.ExplainJobResponse.Instants
+	(*ExplainJobResponse_Usage)(nil),    // 25: autosched.v1.ExplainJobResponse.Usage
+	(*Timeline_Row)(nil),                // 26: autosched.v1.Timeline.Row
+	(*Timeline_Mark)(nil),               // 27: autosched.v1.Timeline.Mark
+	(*ForecastLoadResponse_Band)(nil),   // 28: autosched.v1.ForecastLoadResponse.Band
+	(*ForecastLoadResponse_Point)(nil),  // 29: autosched.v1.ForecastLoadResponse.Point
+	(*JobDetails)(nil),                  // 30: autosched.v1.JobDetails
+	(*timestamppb.Timestamp)(nil),       // 31: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 32: google.protobuf.Duration
+	(*NodePlacement)(nil),               // 33: autosched.v1.NodePlacement
+	(*ForecastQuality)(nil),             // 34: autosched.v1.ForecastQuality
+	(*EnergyAccount)(nil),               // 35: autosched.v1.EnergyAccount
 }
 var file_autosched_v1_job_proto_depIdxs = []int32{
-	28, // 0: autosched.v1.Job.details:type_name -> autosched.v1.JobDetails
+	30, // 0: autosched.v1.Job.details:type_name -> autosched.v1.JobDetails
 	0,  // 1: autosched.v1.Job.state:type_name -> autosched.v1.Job.State
-	29, // 2: autosched.v1.Job.submit_time:type_name -> google.protobuf.Timestamp
-	29, // 3: autosched.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	29, // 4: autosched.v1.Job.end_time:type_name -> google.protobuf.Timestamp
-	30, // 5: autosched.v1.Job.wait_duration:type_name -> google.protobuf.Duration
-	30, // 6: autosched.v1.Job.run_duration:type_name -> google.protobuf.Duration
-	30, // 7: autosched.v1.Job.lost_duration:type_name -> google.protobuf.Duration
-	30, // 8: autosched.v1.Job.attained_service:type_name -> google.protobuf.Duration
-	31, // 9: autosched.v1.Job.placement:type_name -> autosched.v1.NodePlacement
-	29, // 10: autosched.v1.Job.hold_until_time:type_name -> google.protobuf.Timestamp
-	20, // 11: autosched.v1.Job.spells:type_name -> autosched.v1.Job.Spell
-	29, // 12: autosched.v1.ListJobsRequest.start_time:type_name -> google.protobuf.Timestamp
-	29, // 13: autosched.v1.ListJobsRequest.end_time:type_name -> google.protobuf.Timestamp
-	3,  // 14: autosched.v1.ListJobsResponse.jobs:type_name -> autosched.v1.Job
-	3,  // 15: autosched.v1.ExplainJobResponse.job:type_name -> autosched.v1.Job
-	21, // 16: autosched.v1.ExplainJobResponse.waits:type_name -> autosched.v1.ExplainJobResponse.Wait
-	22, // 17: autosched.v1.ExplainJobResponse.start:type_name -> autosched.v1.ExplainJobResponse.Instants
-	22, // 18: autosched.v1.ExplainJobResponse.end:type_name -> autosched.v1.ExplainJobResponse.Instants
-	29, // 19: autosched.v1.ExplainJobResponse.scheduler_time:type_name -> google.protobuf.Timestamp
-	29, // 20: autosched.v1.ExplainJobResponse.horizon_time:type_name -> google.protobuf.Timestamp
-	23, // 21: autosched.v1.ExplainJobResponse.usage:type_name -> autosched.v1.ExplainJobResponse.Usage
-	29, // 22: autosched.v1.GetTimelineRequest.start_time:type_name -> google.protobuf.Timestamp
-	29, // 23: autosched.v1.GetTimelineRequest.end_time:type_name -> google.protobuf.Timestamp
-	2,  // 24: autosched.v1.GetTimelineRequest.rows:type_name -> autosched.v1.GetTimelineRequest.Rows
-	29, // 25: autosched.v1.Timeline.start_time:type_name -> google.protobuf.Timestamp
-	29, // 26: autosched.v1.Timeline.end_time:type_name -> google.protobuf.Timestamp
-	29, // 27: autosched.v1.Timeline.known_time:type_name -> google.protobuf.Timestamp
-	30, // 28: autosched.v1.Timeline.bucket_duration:type_name -> google.protobuf.Duration
-	24, // 29: autosched.v1.Timeline.rows:type_name -> autosched.v1.Timeline.Row
-	25, // 30: autosched.v1.Timeline.configurations:type_name -> autosched.v1.Timeline.Mark
-	25, // 31: autosched.v1.Timeline.findings:type_name -> autosched.v1.Timeline.Mark
-	29, // 32: autosched.v1.Load.scheduler_time:type_name -> google.protobuf.Timestamp
-	30, // 33: autosched.v1.Load.longest_wait_duration:type_name -> google.protobuf.Duration
-	29, // 34: autosched.v1.Load.receive_time:type_name -> google.protobuf.Timestamp
-	30, // 35: autosched.v1.Load.clock_skew:type_name -> google.protobuf.Duration
-	29, // 36: autosched.v1.Load.sample_time:type_name -> google.protobuf.Timestamp
-	29, // 37: autosched.v1.Load.acknowledge_time:type_name -> google.protobuf.Timestamp
-	27, // 38: autosched.v1.ForecastLoadResponse.points:type_name -> autosched.v1.ForecastLoadResponse.Point
-	29, // 39: autosched.v1.GetForecastQualityRequest.start_time:type_name -> google.protobuf.Timestamp
-	29, // 40: autosched.v1.GetForecastQualityRequest.end_time:type_name -> google.protobuf.Timestamp
-	29, // 41: autosched.v1.GetEnergyRequest.start_time:type_name -> google.protobuf.Timestamp
-	29, // 42: autosched.v1.GetEnergyRequest.end_time:type_name -> google.protobuf.Timestamp
-	30, // 43: autosched.v1.Tenant.mean_wait_duration:type_name -> google.protobuf.Duration
-	30, // 44: autosched.v1.Tenant.p95_wait_duration:type_name -> google.protobuf.Duration
-	30, // 45: autosched.v1.Tenant.mean_restart_wait_duration:type_name -> google.protobuf.Duration
-	29, // 46: autosched.v1.ListTenantsRequest.start_time:type_name -> google.protobuf.Timestamp
-	29, // 47: autosched.v1.ListTenantsRequest.end_time:type_name -> google.protobuf.Timestamp
-	17, // 48: autosched.v1.ListTenantsResponse.tenants:type_name -> autosched.v1.Tenant
-	29, // 49: autosched.v1.Job.Spell.start_time:type_name -> google.protobuf.Timestamp
-	29, // 50: autosched.v1.Job.Spell.end_time:type_name -> google.protobuf.Timestamp
-	31, // 51: autosched.v1.Job.Spell.placement:type_name -> autosched.v1.NodePlacement
-	30, // 52: autosched.v1.Job.Spell.lost_duration:type_name -> google.protobuf.Duration
-	1,  // 53: autosched.v1.ExplainJobResponse.Wait.cause:type_name -> autosched.v1.ExplainJobResponse.Cause
-	30, // 54: autosched.v1.ExplainJobResponse.Wait.duration:type_name -> google.protobuf.Duration
-	29, // 55: autosched.v1.ExplainJobResponse.Instants.low_time:type_name -> google.protobuf.Timestamp
-	29, // 56: autosched.v1.ExplainJobResponse.Instants.middle_time:type_name -> google.protobuf.Timestamp
-	29, // 57: autosched.v1.ExplainJobResponse.Instants.high_time:type_name -> google.protobuf.Timestamp
-	29, // 58: autosched.v1.ExplainJobResponse.Usage.start_time:type_name -> google.protobuf.Timestamp
-	29, // 59: autosched.v1.ExplainJobResponse.Usage.end_time:type_name -> google.protobuf.Timestamp
-	29, // 60: autosched.v1.Timeline.Mark.start_time:type_name -> google.protobuf.Timestamp
-	29, // 61: autosched.v1.Timeline.Mark.end_time:type_name -> google.protobuf.Timestamp
-	29, // 62: autosched.v1.ForecastLoadResponse.Point.scheduler_time:type_name -> google.protobuf.Timestamp
-	26, // 63: autosched.v1.ForecastLoadResponse.Point.busy_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
-	26, // 64: autosched.v1.ForecastLoadResponse.Point.waiting_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
-	26, // 65: autosched.v1.ForecastLoadResponse.Point.waiting_jobs:type_name -> autosched.v1.ForecastLoadResponse.Band
-	4,  // 66: autosched.v1.JobService.ListJobs:input_type -> autosched.v1.ListJobsRequest
-	6,  // 67: autosched.v1.JobService.GetJob:input_type -> autosched.v1.GetJobRequest
-	7,  // 68: autosched.v1.JobService.ExplainJob:input_type -> autosched.v1.ExplainJobRequest
-	9,  // 69: autosched.v1.JobService.GetTimeline:input_type -> autosched.v1.GetTimelineRequest
-	11, // 70: autosched.v1.JobService.GetLoad:input_type -> autosched.v1.GetLoadRequest
-	13, // 71: autosched.v1.JobService.ForecastLoad:input_type -> autosched.v1.ForecastLoadRequest
-	15, // 72: autosched.v1.JobService.GetForecastQuality:input_type -> autosched.v1.GetForecastQualityRequest
-	16, // 73: autosched.v1.JobService.GetEnergy:input_type -> autosched.v1.GetEnergyRequest
-	18, // 74: autosched.v1.JobService.ListTenants:input_type -> autosched.v1.ListTenantsRequest
-	5,  // 75: autosched.v1.JobService.ListJobs:output_type -> autosched.v1.ListJobsResponse
-	3,  // 76: autosched.v1.JobService.GetJob:output_type -> autosched.v1.Job
-	8,  // 77: autosched.v1.JobService.ExplainJob:output_type -> autosched.v1.ExplainJobResponse
-	10, // 78: autosched.v1.JobService.GetTimeline:output_type -> autosched.v1.Timeline
-	12, // 79: autosched.v1.JobService.GetLoad:output_type -> autosched.v1.Load
-	14, // 80: autosched.v1.JobService.ForecastLoad:output_type -> autosched.v1.ForecastLoadResponse
-	32, // 81: autosched.v1.JobService.GetForecastQuality:output_type -> autosched.v1.ForecastQuality
-	33, // 82: autosched.v1.JobService.GetEnergy:output_type -> autosched.v1.EnergyAccount
-	19, // 83: autosched.v1.JobService.ListTenants:output_type -> autosched.v1.ListTenantsResponse
-	75, // [75:84] is the sub-list for method output_type
-	66, // [66:75] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	31, // 2: autosched.v1.Job.submit_time:type_name -> google.protobuf.Timestamp
+	31, // 3: autosched.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	31, // 4: autosched.v1.Job.end_time:type_name -> google.protobuf.Timestamp
+	32, // 5: autosched.v1.Job.wait_duration:type_name -> google.protobuf.Duration
+	32, // 6: autosched.v1.Job.run_duration:type_name -> google.protobuf.Duration
+	32, // 7: autosched.v1.Job.lost_duration:type_name -> google.protobuf.Duration
+	32, // 8: autosched.v1.Job.attained_service:type_name -> google.protobuf.Duration
+	33, // 9: autosched.v1.Job.placement:type_name -> autosched.v1.NodePlacement
+	31, // 10: autosched.v1.Job.hold_until_time:type_name -> google.protobuf.Timestamp
+	21, // 11: autosched.v1.Job.spells:type_name -> autosched.v1.Job.Spell
+	22, // 12: autosched.v1.Job.predicted_run:type_name -> autosched.v1.Job.Prediction
+	31, // 13: autosched.v1.ListJobsRequest.start_time:type_name -> google.protobuf.Timestamp
+	31, // 14: autosched.v1.ListJobsRequest.end_time:type_name -> google.protobuf.Timestamp
+	4,  // 15: autosched.v1.ListJobsResponse.jobs:type_name -> autosched.v1.Job
+	4,  // 16: autosched.v1.ExplainJobResponse.job:type_name -> autosched.v1.Job
+	23, // 17: autosched.v1.ExplainJobResponse.waits:type_name -> autosched.v1.ExplainJobResponse.Wait
+	24, // 18: autosched.v1.ExplainJobResponse.start:type_name -> autosched.v1.ExplainJobResponse.Instants
+	24, // 19: autosched.v1.ExplainJobResponse.end:type_name -> autosched.v1.ExplainJobResponse.Instants
+	31, // 20: autosched.v1.ExplainJobResponse.scheduler_time:type_name -> google.protobuf.Timestamp
+	31, // 21: autosched.v1.ExplainJobResponse.horizon_time:type_name -> google.protobuf.Timestamp
+	25, // 22: autosched.v1.ExplainJobResponse.usage:type_name -> autosched.v1.ExplainJobResponse.Usage
+	31, // 23: autosched.v1.GetTimelineRequest.start_time:type_name -> google.protobuf.Timestamp
+	31, // 24: autosched.v1.GetTimelineRequest.end_time:type_name -> google.protobuf.Timestamp
+	3,  // 25: autosched.v1.GetTimelineRequest.rows:type_name -> autosched.v1.GetTimelineRequest.Rows
+	31, // 26: autosched.v1.Timeline.start_time:type_name -> google.protobuf.Timestamp
+	31, // 27: autosched.v1.Timeline.end_time:type_name -> google.protobuf.Timestamp
+	31, // 28: autosched.v1.Timeline.known_time:type_name -> google.protobuf.Timestamp
+	32, // 29: autosched.v1.Timeline.bucket_duration:type_name -> google.protobuf.Duration
+	26, // 30: autosched.v1.Timeline.rows:type_name -> autosched.v1.Timeline.Row
+	27, // 31: autosched.v1.Timeline.configurations:type_name -> autosched.v1.Timeline.Mark
+	27, // 32: autosched.v1.Timeline.findings:type_name -> autosched.v1.Timeline.Mark
+	31, // 33: autosched.v1.Load.scheduler_time:type_name -> google.protobuf.Timestamp
+	32, // 34: autosched.v1.Load.longest_wait_duration:type_name -> google.protobuf.Duration
+	31, // 35: autosched.v1.Load.receive_time:type_name -> google.protobuf.Timestamp
+	32, // 36: autosched.v1.Load.clock_skew:type_name -> google.protobuf.Duration
+	31, // 37: autosched.v1.Load.sample_time:type_name -> google.protobuf.Timestamp
+	31, // 38: autosched.v1.Load.acknowledge_time:type_name -> google.protobuf.Timestamp
+	29, // 39: autosched.v1.ForecastLoadResponse.points:type_name -> autosched.v1.ForecastLoadResponse.Point
+	31, // 40: autosched.v1.GetForecastQualityRequest.start_time:type_name -> google.protobuf.Timestamp
+	31, // 41: autosched.v1.GetForecastQualityRequest.end_time:type_name -> google.protobuf.Timestamp
+	31, // 42: autosched.v1.GetEnergyRequest.start_time:type_name -> google.protobuf.Timestamp
+	31, // 43: autosched.v1.GetEnergyRequest.end_time:type_name -> google.protobuf.Timestamp
+	32, // 44: autosched.v1.Tenant.mean_wait_duration:type_name -> google.protobuf.Duration
+	32, // 45: autosched.v1.Tenant.p95_wait_duration:type_name -> google.protobuf.Duration
+	32, // 46: autosched.v1.Tenant.mean_restart_wait_duration:type_name -> google.protobuf.Duration
+	31, // 47: autosched.v1.ListTenantsRequest.start_time:type_name -> google.protobuf.Timestamp
+	31, // 48: autosched.v1.ListTenantsRequest.end_time:type_name -> google.protobuf.Timestamp
+	18, // 49: autosched.v1.ListTenantsResponse.tenants:type_name -> autosched.v1.Tenant
+	31, // 50: autosched.v1.Job.Spell.start_time:type_name -> google.protobuf.Timestamp
+	31, // 51: autosched.v1.Job.Spell.end_time:type_name -> google.protobuf.Timestamp
+	33, // 52: autosched.v1.Job.Spell.placement:type_name -> autosched.v1.NodePlacement
+	32, // 53: autosched.v1.Job.Spell.lost_duration:type_name -> google.protobuf.Duration
+	32, // 54: autosched.v1.Job.Prediction.low_duration:type_name -> google.protobuf.Duration
+	32, // 55: autosched.v1.Job.Prediction.middle_duration:type_name -> google.protobuf.Duration
+	32, // 56: autosched.v1.Job.Prediction.high_duration:type_name -> google.protobuf.Duration
+	1,  // 57: autosched.v1.Job.Prediction.source:type_name -> autosched.v1.Job.Prediction.Source
+	31, // 58: autosched.v1.Job.Prediction.scheduler_time:type_name -> google.protobuf.Timestamp
+	2,  // 59: autosched.v1.ExplainJobResponse.Wait.cause:type_name -> autosched.v1.ExplainJobResponse.Cause
+	32, // 60: autosched.v1.ExplainJobResponse.Wait.duration:type_name -> google.protobuf.Duration
+	31, // 61: autosched.v1.ExplainJobResponse.Instants.low_time:type_name -> google.protobuf.Timestamp
+	31, // 62: autosched.v1.ExplainJobResponse.Instants.middle_time:type_name -> google.protobuf.Timestamp
+	31, // 63: autosched.v1.ExplainJobResponse.Instants.high_time:type_name -> google.protobuf.Timestamp
+	31, // 64: autosched.v1.ExplainJobResponse.Usage.start_time:type_name -> google.protobuf.Timestamp
+	31, // 65: autosched.v1.ExplainJobResponse.Usage.end_time:type_name -> google.protobuf.Timestamp
+	31, // 66: autosched.v1.Timeline.Mark.start_time:type_name -> google.protobuf.Timestamp
+	31, // 67: autosched.v1.Timeline.Mark.end_time:type_name -> google.protobuf.Timestamp
+	31, // 68: autosched.v1.ForecastLoadResponse.Point.scheduler_time:type_name -> google.protobuf.Timestamp
+	28, // 69: autosched.v1.ForecastLoadResponse.Point.busy_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
+	28, // 70: autosched.v1.ForecastLoadResponse.Point.waiting_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
+	28, // 71: autosched.v1.ForecastLoadResponse.Point.waiting_jobs:type_name -> autosched.v1.ForecastLoadResponse.Band
+	5,  // 72: autosched.v1.JobService.ListJobs:input_type -> autosched.v1.ListJobsRequest
+	7,  // 73: autosched.v1.JobService.GetJob:input_type -> autosched.v1.GetJobRequest
+	8,  // 74: autosched.v1.JobService.ExplainJob:input_type -> autosched.v1.ExplainJobRequest
+	10, // 75: autosched.v1.JobService.GetTimeline:input_type -> autosched.v1.GetTimelineRequest
+	12, // 76: autosched.v1.JobService.GetLoad:input_type -> autosched.v1.GetLoadRequest
+	14, // 77: autosched.v1.JobService.ForecastLoad:input_type -> autosched.v1.ForecastLoadRequest
+	16, // 78: autosched.v1.JobService.GetForecastQuality:input_type -> autosched.v1.GetForecastQualityRequest
+	17, // 79: autosched.v1.JobService.GetEnergy:input_type -> autosched.v1.GetEnergyRequest
+	19, // 80: autosched.v1.JobService.ListTenants:input_type -> autosched.v1.ListTenantsRequest
+	6,  // 81: autosched.v1.JobService.ListJobs:output_type -> autosched.v1.ListJobsResponse
+	4,  // 82: autosched.v1.JobService.GetJob:output_type -> autosched.v1.Job
+	9,  // 83: autosched.v1.JobService.ExplainJob:output_type -> autosched.v1.ExplainJobResponse
+	11, // 84: autosched.v1.JobService.GetTimeline:output_type -> autosched.v1.Timeline
+	13, // 85: autosched.v1.JobService.GetLoad:output_type -> autosched.v1.Load
+	15, // 86: autosched.v1.JobService.ForecastLoad:output_type -> autosched.v1.ForecastLoadResponse
+	34, // 87: autosched.v1.JobService.GetForecastQuality:output_type -> autosched.v1.ForecastQuality
+	35, // 88: autosched.v1.JobService.GetEnergy:output_type -> autosched.v1.EnergyAccount
+	20, // 89: autosched.v1.JobService.ListTenants:output_type -> autosched.v1.ListTenantsResponse
+	81, // [81:90] is the sub-list for method output_type
+	72, // [72:81] is the sub-list for method input_type
+	72, // [72:72] is the sub-list for extension type_name
+	72, // [72:72] is the sub-list for extension extendee
+	0,  // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_job_proto_init() }
@@ -2849,14 +3030,14 @@ func file_autosched_v1_job_proto_init() {
 	file_autosched_v1_energy_proto_init()
 	file_autosched_v1_event_proto_init()
 	file_autosched_v1_forecast_proto_init()
-	file_autosched_v1_job_proto_msgTypes[20].OneofWrappers = []any{}
+	file_autosched_v1_job_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_job_proto_rawDesc), len(file_autosched_v1_job_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   25,
+			NumEnums:      4,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

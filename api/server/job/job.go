@@ -28,6 +28,7 @@ type Controller interface {
 		out []workload.JobHistory, zero time.Time, err error)
 	Load(ctx context.Context, id string) (controller.Load, error)
 	LookAhead(ctx context.Context, id string) (controller.Ahead, error)
+	Prediction(ctx context.Context, id string) (*controller.Prediction, error)
 	Tenants(ctx context.Context, id string, from, to time.Time, further bool) ([]*controller.Tenant, error)
 	Timeline(ctx context.Context, id string, q controller.TimelineQuery) (controller.Timeline, error)
 	Waits(ctx context.Context, id, job string) (workload.Waits, error)
@@ -68,6 +69,7 @@ func (s *Service) Register(g grpc.ServiceRegistrar) { pb.RegisterJobServiceServe
 type placed struct {
 	*pb.Job
 	at rpc.Token
+	h  *workload.JobHistory
 }
 
 // maxOrdered bounds the jobs that are put into another order.
@@ -96,15 +98,22 @@ func (s *Service) ListJobs(ctx context.Context, req *pb.ListJobsRequest) (*pb.Li
 			for i := range some {
 				p := some[i].Place()
 				out = append(out, placed{jobToProto(id, &some[i], zero),
-					rpc.Token{After: p.ID, Event: p.Event, Revision: int64(p.Submit)}})
+					rpc.Token{After: p.ID, Event: p.Event, Revision: int64(p.Submit)}, &some[i]})
 			}
 			return out, err
 		},
 		Place: func(j placed) rpc.Token { return j.at },
-		Lacks: []string{"spells"}}
+		Lacks: []string{"spells", "predicted_run"}}
 	page, next, err := list.Page(s.o.Pages, req)
 	if err != nil {
 		return nil, err
+	}
+	predicted, err := s.o.Controller.Prediction(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for i := range page {
+		addPrediction(page[i].Job, page[i].h, predicted)
 	}
 	return &pb.ListJobsResponse{Jobs: rpc.Map(page, func(j *placed) *pb.Job { return j.Job }), NextPageToken: next}, nil
 }
@@ -134,7 +143,12 @@ func (s *Service) GetJob(ctx context.Context, req *pb.GetJobRequest) (*pb.Job, e
 	if err != nil {
 		return nil, err
 	}
+	predicted, err := s.o.Controller.Prediction(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	out := jobToProto(id, &h, zero)
+	addPrediction(out, &h, predicted)
 	for i := range h.Spells {
 		one := &h.Spells[i]
 		p := &pb.Job_Spell{StartTime: timestamppb.New(zero.Add(one.From)), Gpus: int32(one.Held),
@@ -145,6 +159,20 @@ func (s *Service) GetJob(ctx context.Context, req *pb.GetJobRequest) (*pb.Job, e
 		out.Spells = append(out.Spells, p)
 	}
 	return out, nil
+}
+
+// addPrediction adds how long a job that waits or runs will have run, where that is predicted.
+func addPrediction(out *pb.Job, h *workload.JobHistory, predicted *controller.Prediction) {
+	if predicted == nil || h.Ended || h.Missing {
+		return
+	}
+	r := predicted.RunTime(h)
+	out.PredictedRun = &pb.Job_Prediction{LowDuration: durationpb.New(r.Low), MiddleDuration: durationpb.New(r.Middle),
+		HighDuration: durationpb.New(r.High), Source: pb.Job_Prediction_HISTORY,
+		SchedulerTime: timestamppb.New(predicted.At)}
+	if r.Modelled {
+		out.PredictedRun.Source = pb.Job_Prediction_MODEL
+	}
 }
 
 func unlessZero(d time.Duration) *durationpb.Duration {

@@ -71,7 +71,7 @@ func (s *Service) ForecastLoad(ctx context.Context, req *pb.ForecastLoadRequest)
 	if err != nil {
 		return nil, err
 	}
-	out := &pb.ForecastLoadResponse{Revision: a.Revision, NoFuturesReason: a.Reason}
+	out := &pb.ForecastLoadResponse{Revision: a.Revision, NoFuturesReason: a.Reason, LimitedReason: limited(a)}
 	if a.Ahead == nil {
 		return out, nil
 	}
@@ -92,6 +92,15 @@ func (s *Service) ForecastLoad(ctx context.Context, req *pb.ForecastLoadRequest)
 			WaitingJobs:   band(func(l round.Load) int { return l.Jobs })})
 	}
 	return out, nil
+}
+
+// limited says why futures end early; empty if they do not.
+func limited(a controller.Ahead) string {
+	if a.Ahead == nil || a.Horizon == a.Asked {
+		return ""
+	}
+	return fmt.Sprintf("so many jobs are active that a simulation is bounded: futures end after %v of %v", a.Horizon,
+		a.Asked)
 }
 
 // spread is the least, the middle and the most of numbers.
@@ -250,7 +259,19 @@ func (s *Service) ExplainJob(ctx context.Context, req *pb.ExplainJobRequest) (*p
 	if err != nil {
 		return nil, err
 	}
-	out := &pb.ExplainJobResponse{Job: p}
+	active := func() bool { return p.GetState() == pb.Job_WAITING || p.GetState() == pb.Job_RUNNING }
+	out := &pb.ExplainJobResponse{}
+	if active() {
+		if err := s.lookAhead(ctx, id, job, out); err != nil {
+			return nil, err
+		}
+		if p.GetPredictedRun() == nil { // there are futures now
+			if p, err = s.GetJob(ctx, &pb.GetJobRequest{Name: req.GetName()}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	out.Job = p
 	w, err := s.o.Controller.Waits(ctx, id, job)
 	if err != nil {
 		return nil, err
@@ -269,11 +290,6 @@ func (s *Service) ExplainJob(ctx context.Context, req *pb.ExplainJobRequest) (*p
 	slices.SortStableFunc(out.Waits, func(a, b *pb.ExplainJobResponse_Wait) int {
 		return cmp.Compare(b.GetDuration().AsDuration(), a.GetDuration().AsDuration())
 	})
-	if p.GetState() == pb.Job_WAITING || p.GetState() == pb.Job_RUNNING {
-		if err := s.lookAhead(ctx, id, job, out); err != nil {
-			return nil, err
-		}
-	}
 	if s.o.Samples != nil {
 		out.Usage, err = s.usage(ctx, id, job, p)
 	}
@@ -289,7 +305,7 @@ func (s *Service) lookAhead(ctx context.Context, id, job string, out *pb.Explain
 	if err != nil {
 		return err
 	}
-	out.NoFuturesReason, out.Revision = a.Reason, a.Revision
+	out.NoFuturesReason, out.Revision, out.LimitedReason = a.Reason, a.Revision, limited(a)
 	if a.Ahead == nil {
 		return nil
 	}

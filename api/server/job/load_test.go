@@ -6,6 +6,7 @@ import (
 	"time"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -16,6 +17,8 @@ func (ended) Job(context.Context, string, string) (h workload.JobHistory, zero t
 	h.Ended = true
 	return h, time.Unix(0, 0), nil
 }
+
+func (ended) Prediction(context.Context, string) (*controller.Prediction, error) { return nil, nil }
 
 func (ended) Waits(context.Context, string, string) (w workload.Waits, err error) {
 	w.By[workload.WaitQuota], w.By[workload.WaitBusy] = 400*time.Millisecond, 900*time.Millisecond
