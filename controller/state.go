@@ -61,7 +61,7 @@ type schedulerState struct {
 	ahead        foreseen
 	predictor    *generation.Predictor // of the latest futures
 	predictedSet int64                 // the snapshot's ClockSet then
-	tenants      []tenantSums // the latest first
+	tenants      []tenantSums          // the latest first
 	graded       graded
 	metered      metered
 	status       Status // of rounds
