@@ -25,8 +25,8 @@ func (p *Predictor) draw(r *rand.Rand, j *workload.Job, ran time.Duration) time.
 	return within(j, p.known.Draw(r, j, ran), ran)
 }
 
-// RunTime is a predicted run time: the 10 % quantile, the median and the 90 % quantile of draws. Modelled says that they
-// are of a model, not of history alone.
+// RunTime is a predicted run time: the 10 % quantile, the median and the 90 % quantile of draws. Modelled says that
+// they are of a model, not of history alone.
 type RunTime struct {
 	Low, Middle, High time.Duration
 	Modelled          bool

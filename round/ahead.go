@@ -43,8 +43,9 @@ const (
 )
 
 // LookAhead simulates a configuration on fresh futures of the input's instant, until a horizon, or until the last step
-// that all reach with bounded work. Many active jobs have fewer futures. Futures without jobs, and those that use up their budget of events before, are left
-// out. It returns ErrNoNode or ErrNoFuture where there is nothing to simulate.
+// that all reach with bounded work. Many active jobs have fewer futures. Futures without jobs, and those
+// that use up their budget of events before, are left out. It returns ErrNoNode or ErrNoFuture where there is nothing
+// to simulate.
 func LookAhead(ctx context.Context, in Input, c space.Config, horizon, step time.Duration) (*Ahead, error) {
 	s, err := schedulers.Find(in.Scheduler)
 	if err != nil {

@@ -390,8 +390,8 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestPredictedRun: once there are futures, jobs that wait and run have a predicted run time in lists and alone, no less
-// than they ran.
+// TestPredictedRun: once there are futures, jobs that wait and run have a predicted run time in lists and alone, no
+// less than they ran.
 func TestPredictedRun(t *testing.T) {
 	_, c := jobsFixture(t)
 	if _, err := c.ForecastLoad(t.Context(), &pb.ForecastLoadRequest{Name: "schedulers/prod/load"}); err != nil {

@@ -70,7 +70,8 @@ func Known(history []Record, at time.Duration) []Record {
 }
 
 // Ran is the work that an active job has done, by that of the time in which it held its GPUs.
-func Ran(a *workload.ActiveJob, work func(held time.Duration, starts int, j *workload.Job) time.Duration) time.Duration {
+func Ran(a *workload.ActiveJob,
+	work func(held time.Duration, starts int, j *workload.Job) time.Duration) time.Duration {
 	if a.Starts == 0 {
 		return 0
 	}

@@ -99,7 +99,7 @@ func limited(a controller.Ahead) string {
 	if a.Ahead == nil || a.Horizon == a.Asked {
 		return ""
 	}
-	return fmt.Sprintf("so many jobs are active that a simulation is bounded: futures end after %v of %v", a.Horizon,
+	return fmt.Sprintf("the work of a simulation is bounded, and many jobs are active: futures end after %v of %v", a.Horizon,
 		a.Asked)
 }
 
