@@ -99,8 +99,8 @@ func limited(a controller.Ahead) string {
 	if a.Ahead == nil || a.Horizon == a.Asked {
 		return ""
 	}
-	return fmt.Sprintf("the work of a simulation is bounded, and many jobs are active: futures end after %v of %v", a.Horizon,
-		a.Asked)
+	return fmt.Sprintf("the work of a simulation is bounded, and many jobs are active: futures end after %v of %v",
+		a.Horizon, a.Asked)
 }
 
 // spread is the least, the middle and the most of numbers.

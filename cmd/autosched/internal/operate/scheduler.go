@@ -36,12 +36,12 @@ func newSchedulerCmd() *cobra.Command {
 		newSchedulerPauseCmd(&f), newSchedulerResumeCmd(&f), newSchedulerDeleteCmd(&f),
 		newSchedulerUndeleteCmd(&f), newSchedulerSpacesCmd(&f),
 		newSchedulerValidateCmd(&f), newSchedulerEffectsCmd(&f), newForecastQualityCmd(&f),
-		newSchedulerEnergyCmd(&f)} {
+		newSchedulerEnergyCmd(&f), newLoadCmd(&f), newTenantsCmd(&f), newTimelineCmd(&f)} {
 		f.Add(sub)
 		cmd.AddCommand(sub)
 	}
 	cmd.AddCommand(newConfigCmd(), newRoundsCmd(), newWorkloadCmd(), newOperationsCmd(), newWhatIfCmd(), newFreezeCmd(),
-		newUnfreezeCmd(), newMetricsCmd())
+		newUnfreezeCmd(), newMetricsCmd(), newJobCmd())
 	return cmd
 }
 

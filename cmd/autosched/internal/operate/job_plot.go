@@ -1,0 +1,101 @@
+package operate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/chart"
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
+)
+
+// plotLoad draws a forecast of load.
+func plotLoad(plot *cli.PlotFlag, scheduler string, x *pb.ForecastLoadResponse) error {
+	return plot.Write(func() (*chart.Page, error) {
+		if why := x.GetNoFuturesReason(); why != "" {
+			return nil, fmt.Errorf("there is no forecast to draw: %s", why)
+		}
+		var text strings.Builder
+		if err := printForecast(&text, x); err != nil {
+			return nil, err
+		}
+		points := x.GetPoints()
+		begin := points[0].GetSchedulerTime().AsTime()
+		type band func(*pb.ForecastLoadResponse_Point) *pb.ForecastLoadResponse_Band
+		draw := func(title string, slot int, of band) *chart.Chart {
+			var middle, above, below []chart.Point
+			for _, p := range points {
+				h := p.GetSchedulerTime().AsTime().Sub(begin).Hours()
+				middle = append(middle, chart.Point{X: h, Y: of(p).GetMiddle()})
+				above = append(above, chart.Point{X: h, Y: of(p).GetHigh()})
+				below = append(below, chart.Point{X: h, Y: of(p).GetLow()})
+			}
+			slices.Reverse(below)
+			return &chart.Chart{Title: title, X: chart.Axis{Name: "hours"}, Y: chart.Axis{Include: []float64{0}},
+				Layers: []chart.Layer{
+					&chart.Area{Mark: chart.Mark{Name: "range of the futures", Color: chart.Series(slot).Fade(.2)},
+						Points: append(above, below...)},
+					&chart.Line{Mark: chart.Mark{Name: "middle", Color: chart.Series(slot)}, Points: middle}}}
+		}
+		last := points[len(points)-1]
+		return &chart.Page{Name: "Load of " + scheduler, Class: "open",
+			Lead: fmt.Sprintf("In %.3g hours %g GPUs are in use and %g are waited for, in the middle of %d futures.",
+				last.GetSchedulerTime().AsTime().Sub(begin).Hours(), last.GetBusyGpus().GetMiddle(),
+				last.GetWaitingGpus().GetMiddle(), x.GetFutures()),
+			Details: slices.DeleteFunc([]string{x.GetLimitedReason()}, func(s string) bool { return s == "" }),
+			Text:    text.String(),
+			Sections: []chart.Section{{Title: "Load",
+				Hint: "Simulated from " + cli.Instant(points[0].GetSchedulerTime()) + ".",
+				Rows: []chart.Row{{Height: 320, Charts: []*chart.Chart{
+					draw("GPUs in use", 0, (*pb.ForecastLoadResponse_Point).GetBusyGpus),
+					draw("GPUs waited for", 1, (*pb.ForecastLoadResponse_Point).GetWaitingGpus)}}}}}}, nil
+	})
+}
+
+// plotRows bounds the rows that a picture draws: colours tell no more apart.
+const plotRows = 8
+
+// plotTimeline draws the GPUs held by the first rows of a timeline.
+func plotTimeline(plot *cli.PlotFlag, scheduler string, t *pb.Timeline) error {
+	return plot.Write(func() (*chart.Page, error) {
+		if len(t.GetRows()) == 0 {
+			return nil, fmt.Errorf("there is no row to draw")
+		}
+		var text strings.Builder
+		if err := printTimeline(&text, t); err != nil {
+			return nil, err
+		}
+		rows := t.GetRows()[:min(plotRows, len(t.GetRows()))]
+		width := t.GetBucketDuration().AsDuration().Hours()
+		draw := func(title string, of func(*pb.Timeline_Row) []float64) *chart.Chart {
+			c := &chart.Chart{Title: title, X: chart.Axis{Name: "hours"}, Y: chart.Axis{Include: []float64{0}}}
+			for i, r := range rows {
+				var points []chart.Point
+				for k, v := range of(r) {
+					points = append(points, chart.Point{X: float64(k) * width, Y: v}, chart.Point{X: float64(k+1) * width, Y: v})
+				}
+				c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Name: rowName(r), Color: chart.Series(i)},
+					Points: points, Dash: chart.SeriesDash(i)})
+			}
+			return c
+		}
+		charts := []*chart.Chart{draw("GPUs held", (*pb.Timeline_Row).GetBusyGpus)}
+		if len(rows[0].GetWaitingGpus()) > 0 {
+			charts = append(charts, draw("GPUs waited for", (*pb.Timeline_Row).GetWaitingGpus))
+		}
+		hint := "From " + cli.Instant(t.GetStartTime()) + "."
+		if more := len(t.GetRows()) - len(rows); more > 0 {
+			hint += fmt.Sprintf(" The text has %d more rows.", more)
+		}
+		return &chart.Page{Name: "Timeline of " + scheduler, Class: "open", Text: text.String(),
+			Lead: fmt.Sprintf("%s waited or ran in the %s from %s.", units.Plural(int(t.GetJobCount()), "job"),
+				spanText(durationpb.New(t.GetEndTime().AsTime().Sub(t.GetStartTime().AsTime()))),
+				cli.Instant(t.GetStartTime())),
+			Sections: []chart.Section{{Title: "GPUs", Hint: hint,
+				Rows: []chart.Row{{Height: 340, Charts: charts}}}}}, nil
+	})
+}
