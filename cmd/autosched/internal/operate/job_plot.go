@@ -76,7 +76,8 @@ func plotTimeline(plot *cli.PlotFlag, scheduler string, t *pb.Timeline) error {
 			for i, r := range rows {
 				var points []chart.Point
 				for k, v := range of(r) {
-					points = append(points, chart.Point{X: float64(k) * width, Y: v}, chart.Point{X: float64(k+1) * width, Y: v})
+					points = append(points, chart.Point{X: float64(k) * width, Y: v},
+						chart.Point{X: float64(k+1) * width, Y: v})
 				}
 				c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Name: rowName(r), Color: chart.Series(i)},
 					Points: points, Dash: chart.SeriesDash(i)})
