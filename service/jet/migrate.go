@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
@@ -138,4 +139,19 @@ func count(s counted) (*Migration, error) {
 		return broken == nil
 	})
 	return m, errors.Join(err, broken)
+}
+
+// Await returns once the log has an entry: the server of a node helps a move at another one until then.
+func Await(ctx context.Context, e *Engine) error {
+	for {
+		stream, err := e.js.Stream(ctx, logStream)
+		if err == nil && stream.CachedInfo().State.LastSeq > 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(retryEvery):
+		}
+	}
 }

@@ -490,7 +490,7 @@ func newAdminCmd() *cobra.Command {
 		Use:   "admin",
 		Short: "Secure, back up, check and audit the service",
 	}
-	cmd.AddCommand(newCertsCmd(), newBackupCmd(), newRestoreCmd(), newCompactCmd(), newDoctorCmd(),
+	cmd.AddCommand(newCertsCmd(), newBackupCmd(), newRestoreCmd(), newMigrateCmd(), newCompactCmd(), newDoctorCmd(),
 		newAuditCmd(), newReplayCmd())
 	return cmd
 }
