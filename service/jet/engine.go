@@ -31,7 +31,12 @@ const (
 	retryEvery = 250 * time.Millisecond
 )
 
-// ErrSync is the error of servers that acknowledge what is not on disk.
+// ErrEngine is the error of an embedded server that has ended its storage, as after a full disk: only a start of the
+// process begins it again, and until then the node is no part of a majority.
+var ErrEngine = errors.New("the embedded server has ended its storage: see its messages, make room on its disk, " +
+	"and start the node again")
+
+// ErrSync is the error of servers that acknowledge before the disk has a message.
 var ErrSync = errors.New("the server acknowledges before it syncs: set jetstream.sync_interval to always")
 
 // Engine is a connection to JetStream.
@@ -70,7 +75,10 @@ func (e *Engine) start(ctx context.Context) (err error) {
 		return err
 	}
 	for reported := false; ; reported = true {
-		if err = e.create(ctx); err == nil {
+		once, cancel := context.WithTimeout(ctx, callTimeout) // a request without a majority gets no answer
+		err = e.create(once)
+		cancel()
+		if err == nil {
 			return nil
 		}
 		if !reported {
@@ -244,6 +252,20 @@ func (e *Engine) Lease(ctx context.Context) (jetstream.KeyValue, error) {
 func (e *Engine) snapshots(ctx context.Context) (jetstream.ObjectStore, error) {
 	return e.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: snapshotBucket,
 		Storage: jetstream.FileStorage, Replicas: e.o.Replicas})
+}
+
+// lost returns ErrEngine once the embedded server stores nothing any more, and nil once the context ends.
+func (e *Engine) lost(ctx context.Context) error {
+	for {
+		if e.server != nil && !e.server.JetStreamEnabled() {
+			return ErrEngine
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // JetStream is the connection's.

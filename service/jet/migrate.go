@@ -103,7 +103,7 @@ type counted interface {
 	Audit(from int64, newestFirst bool, visit func(place int64, line []byte, err error) bool) error
 }
 
-// count counts the records of a store. Damage is an error: what cannot be read must not pass as moved.
+// count counts the records of a store. Damage is an error: a record that cannot be read must not pass as moved.
 func count(s counted) (*Migration, error) {
 	m := &Migration{}
 	saved, _, damage, err := s.Load()

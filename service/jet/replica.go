@@ -31,6 +31,9 @@ var (
 	ErrDeposed = fmt.Errorf("the node does not lead any more: %w", store.ErrClosed)
 	// ErrMigration is the error of a cluster to which records were being moved.
 	ErrMigration = errors.New("the move of a directory to this cluster did not end: repeat it")
+	// errAhead is the error of a log that ends before the replica: the answer of a server that does not know of all
+	// entries. The replica has acknowledged ones and is kept.
+	errAhead = errors.New("the servers do not have all entries: is there a majority of them?")
 	// errBehind is the error of a replica that needs entries that are removed.
 	errBehind = errors.New("the replica is behind the log")
 )
@@ -135,6 +138,13 @@ func (r *Replica) Run(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	all.Go(func() { r.archives(ctx) })
+	lost := make(chan error, 1)
+	all.Go(func() {
+		if err := r.e.lost(ctx); err != nil {
+			lost <- err
+			end()
+		}
+	})
 	for {
 		r.mu.Lock()
 		resumed := r.resumed
@@ -143,7 +153,7 @@ func (r *Replica) Run(ctx context.Context) error {
 			select {
 			case <-resumed:
 			case <-ctx.Done():
-				return nil
+				return ended(lost)
 			}
 			continue
 		}
@@ -157,20 +167,30 @@ func (r *Replica) Run(ctx context.Context) error {
 			err = r.remake(turn, err)
 		}
 		r.turn.Unlock()
-		ended := turn.Err() != nil
+		over := turn.Err() != nil
 		stop()
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return ended(lost)
 		case errors.Is(err, store.ErrNewer):
 			return fmt.Errorf("replica: %w", err)
-		case err != nil && !ended:
+		case err != nil && !over:
 			r.o.Log.Error("the log is not followed; trying again", "in", time.Second, "err", err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(time.Second):
 			}
 		}
+	}
+}
+
+// ended is the result of Run once its context has ended.
+func ended(lost <-chan error) error {
+	select {
+	case err := <-lost:
+		return err
+	default:
+		return nil
 	}
 }
 
@@ -216,7 +236,7 @@ func (r *Replica) follow(ctx context.Context) error {
 	}
 }
 
-// catchUp applies what the log has, and returns its last sequence. The caller must hold turn.
+// catchUp applies the entries that the log has, and returns its last sequence. The caller must hold turn.
 func (r *Replica) catchUp(ctx context.Context, stream jetstream.Stream) (last uint64, err error) {
 	info, err := stream.Info(ctx)
 	if err != nil {
@@ -227,7 +247,7 @@ func (r *Replica) catchUp(ctx context.Context, stream jetstream.Stream) (last ui
 	at := r.store.Place().Sequence
 	switch {
 	case at > last:
-		return 0, fmt.Errorf("%w: it is at entry %d, the log ends at %d", errChain, at, last)
+		return 0, fmt.Errorf("%w: the replica is at entry %d, the log ends at %d", errAhead, at, last)
 	case at < last && at+1 < info.State.FirstSeq:
 		return 0, fmt.Errorf("%w: it is at entry %d, the log begins at %d", errBehind, at, info.State.FirstSeq)
 	}

@@ -273,7 +273,7 @@ func TestReplicaIsMadeAnew(t *testing.T) {
 			harm(t, s, dir)
 			again := openReplica(t, e, Options{Dir: dir})
 			defer follow(t, again)()
-			add(t, s, 100, 1)
+			add(t, s, 100, 2)
 			last, _, _ := s.r.Position()
 			eventually(t, "the replica does not follow again", func() bool {
 				applied, _, _ := again.Position()
@@ -287,6 +287,57 @@ func TestReplicaIsMadeAnew(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A replica with entries that the servers do not know of stays as it is, and does not lead: they were acknowledged.
+func TestReplicaAheadIsKept(t *testing.T) {
+	e := start(t, t.TempDir())
+	s := lead(t, openReplica(t, e, Options{}), 1)
+	add(t, s, 0, 3)
+	dir := filepath.Join(t.TempDir(), "replica")
+	if err := errors.Join(s.Close(), s.r.store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(dir, os.DirFS(s.r.o.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	stale := start(t, t.TempDir()) // knows of none
+	r := openReplica(t, stale, Options{Dir: dir})
+	stop := follow(t, r)
+	time.Sleep(200 * time.Millisecond)
+	if _, err := r.Lead(t.Context(), 2); !errors.Is(err, errAhead) {
+		t.Error(err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if got := ids(t, r); len(got) != 3 {
+		t.Errorf("events %v", got)
+	}
+	if _, err := os.Stat(dir + damaged); err == nil {
+		t.Error("the replica is made anew")
+	}
+}
+
+// A node ends when its embedded server has ended its storage.
+func TestLostEngineEndsTheNode(t *testing.T) {
+	e := start(t, t.TempDir())
+	r := openReplica(t, e, Options{})
+	s := lead(t, r, 1)
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(t.Context()) }()
+	if err := e.server.DisableJetStream(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, ErrEngine) {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it goes on")
+	}
+	_ = s.Close()
 }
 
 // An entry that this program would read incompletely ends the replica, and is not applied.

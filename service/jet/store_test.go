@@ -91,3 +91,5 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
+
+func testLogless() *slog.Logger { return slog.New(slog.DiscardHandler) }

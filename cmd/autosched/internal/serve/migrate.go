@@ -57,7 +57,7 @@ findings stay in the directory. The way back is admin backup and admin restore.`
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&dir, "dir", "", "of the stopped service; none at a node that only takes part")
+	fl.StringVar(&dir, "dir", "", "")
 	fl.StringVar(&file, "cluster", "", "cluster file of a node (required)")
 	fl.BoolVar(&asJSON, "json", false, "")
 	return cmd
