@@ -220,9 +220,15 @@ func (s *service) serveAPI(ctx context.Context) error {
 
 // NewWebServer returns a server of HTTP for callers.
 func NewWebServer(h http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 64},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	if follower, ok := h.(interface {
+		ConnState(c net.Conn, state http.ConnState)
+	}); ok {
+		s.ConnState = follower.ConnState
+	}
+	return s
 }
 
 // WebListener bounds the connections of callers by HTTP, and encrypts them if the access files say so.

@@ -58,6 +58,7 @@ type web struct {
 	relay    *relay
 	paths    http.Handler
 	callers  callers
+	kept     connections
 }
 
 func newWeb(s *Server, o *Options) *web {
@@ -219,6 +220,64 @@ func (c *callers) leave(name string) {
 	}
 }
 
+// maxKept bounds the connections of a caller that are kept for more requests: one caller cannot hold those of all.
+const maxKept = 250
+
+// connections are the open ones, by remote address, with their callers once these are known.
+type connections struct {
+	mu    sync.Mutex
+	owner map[string]string
+	owned map[string]bool // whether the caller is known
+	n     map[string]int  // by caller
+}
+
+// ConnState follows the connections of an http.Server.
+func (h *web) ConnState(c net.Conn, state http.ConnState) {
+	k, addr := &h.kept, c.RemoteAddr().String()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		if k.owner == nil {
+			k.owner, k.owned, k.n = map[string]string{}, map[string]bool{}, map[string]int{}
+		}
+		k.owned[addr] = false
+	case http.StateClosed, http.StateHijacked:
+		if k.owned[addr] {
+			k.drop(k.owner[addr])
+		}
+		delete(k.owner, addr)
+		delete(k.owned, addr)
+	}
+}
+
+// drop counts a connection of a caller no more. The caller must hold mu.
+func (k *connections) drop(caller string) {
+	if k.n[caller]--; k.n[caller] == 0 {
+		delete(k.n, caller)
+	}
+}
+
+// own notes the caller of a connection, and reports whether it has more than are kept. It knows nothing of connections
+// that ConnState does not follow.
+func (k *connections) own(addr, caller string) (tooMany bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	owned, open := k.owned[addr]
+	if !open {
+		return false
+	}
+	if owned && k.owner[addr] != caller {
+		k.drop(k.owner[addr])
+		owned = false
+	}
+	if !owned {
+		k.owner[addr], k.owned[addr] = caller, true
+		k.n[caller]++
+	}
+	return k.n[caller] > maxKept
+}
+
 // identified has the handler's calls made with the credential of the request's caller.
 func (h *web) identified(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -228,6 +287,9 @@ func (h *web) identified(api http.Handler) http.Handler {
 		}
 		w.Header().Set(requestIDHeader, id) // of errors, too
 		caller, credential, session, err := h.identify(r)
+		if err == nil && h.kept.own(r.RemoteAddr, caller.Name) {
+			w.Header().Set("Connection", "close")
+		}
 		if err == nil {
 			if !h.callers.enter(caller.Name) {
 				err = status.Errorf(codes.ResourceExhausted, "%d requests of the caller are under way: end some",

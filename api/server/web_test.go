@@ -466,6 +466,59 @@ func TestRequestsOfACaller(t *testing.T) {
 	}
 }
 
+// TestConnectionsOfACaller: connections beyond those that a caller may keep end with an answer, those of others are kept,
+// and closed ones count no more.
+func TestConnectionsOfACaller(t *testing.T) {
+	s := newSecured(t)
+	server := httptest.NewUnstartedServer(s.server.Web())
+	server.Config.ConnState = s.server.web.ConnState
+	server.Start()
+	defer server.Close()
+	ask := func(token string) (client *http.Client, kept bool) {
+		client = &http.Client{Transport: &http.Transport{}}
+		r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), "GET", server.URL+"/v1/schedulers", nil))
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp := must[*http.Response](t)(client.Do(r))
+		_, _ = io.Copy(io.Discard, resp.Body) // else the connection is not kept
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Fatal(resp.Status)
+		}
+		return client, !resp.Close
+	}
+	var clients []*http.Client
+	for i := range maxKept {
+		c, kept := ask("token-viewer")
+		if clients = append(clients, c); !kept {
+			t.Fatalf("connection %d ends", i)
+		}
+	}
+	if _, kept := ask("token-viewer"); kept {
+		t.Error("one more is kept")
+	}
+	other, kept := ask("token-operator")
+	if !kept {
+		t.Error("another caller's ends")
+	}
+	other.CloseIdleConnections()
+	for _, c := range clients {
+		c.CloseIdleConnections()
+	}
+	for open := 1; open > 0; time.Sleep(time.Millisecond) {
+		s.server.web.kept.mu.Lock()
+		open = len(s.server.web.kept.owned)
+		s.server.web.kept.mu.Unlock()
+	}
+	if n := len(s.server.web.kept.n); n > 0 {
+		t.Errorf("%d callers have connections", n)
+	}
+	if c, kept := ask("token-viewer"); !kept {
+		t.Error("after they are closed, one ends")
+	} else {
+		c.CloseIdleConnections()
+	}
+}
+
 // TestHosts: where every caller may do anything, a name of another site that points to this host opens nothing.
 func TestHosts(t *testing.T) {
 	f := serve(t, nil)
