@@ -466,8 +466,8 @@ func TestRequestsOfACaller(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfACaller: connections beyond those that a caller may keep end with an answer, those of others are kept,
-// and closed ones count no more.
+// TestConnectionsOfACaller: connections beyond those that a caller may keep end with an answer, those of others are
+// kept, and closed ones count no more.
 func TestConnectionsOfACaller(t *testing.T) {
 	s := newSecured(t)
 	server := httptest.NewUnstartedServer(s.server.Web())
