@@ -235,7 +235,7 @@ slurm-24.11: ## Run the tests of the adapter on Slurm 24.11, in a chroot (needs 
 # AUTOSCHED_NODES_ROUNDS is the number of rounds of all kinds, AUTOSCHED_NODES_OUT the file of those that are done.
 .PHONY: nodes
 nodes: ## Inject faults into a service of one and of three nodes, and check the answers that clients got (needs root).
-	AUTOSCHED_NODES=1 $(GO) test -count=1 -timeout 24h -v -run '^Test(One)?Nodes?$$' ./cmd/autosched/internal/serve
+	AUTOSCHED_NODES=1 $(GO) test -count=1 -timeout 24h -v -run '^Test(OneNode|Nodes|NodesCost)$$' ./cmd/autosched/internal/serve
 
 # Of the module proxy's sources, in versions that are pinned, into the user's cache.
 .PHONY: kubernetes-build

@@ -231,8 +231,9 @@ func (c *Cluster) revive(ctx context.Context, r *Round, node int, damaged bool) 
 				c.Wrong.Addf("node %d: %v", n.Index, err)
 			}
 		}
-		switch late := c.answers(ctx, 5*time.Second); {
-		case late < 0 || ctx.Err() != nil:
+		late := c.answers(ctx, 5*time.Second)
+		switch {
+		case late < 0 && c.whole() || ctx.Err() != nil:
 			return
 		case damaged && late == node && r.Replaced == 0 && time.Until(deadline) < patient*3/4:
 			r.Replaced++
@@ -241,10 +242,22 @@ func (c *Cluster) revive(ctx context.Context, r *Round, node int, damaged bool) 
 			}
 			deadline = time.Now().Add(patient)
 		case time.Now().After(deadline):
-			c.Wrong.Addf("node %d does not answer %v after %s", late, patient, r.Kind)
+			c.Wrong.Addf("%v after %s not every node runs, answers and has all changes (node %d, -1 for all)", patient,
+				r.Kind, late)
 			return
 		}
+		wait(ctx, 50*time.Millisecond)
 	}
+}
+
+// whole reports whether every process runs and none is behind.
+func (c *Cluster) whole() bool {
+	for _, n := range c.Nodes {
+		if !n.Running() {
+			return false
+		}
+	}
+	return !c.Behind()
 }
 
 // empty removes all that is in a directory.

@@ -297,3 +297,46 @@ func TestNodes(t *testing.T) {
 		i += len(life)
 	}
 }
+
+// TestNodesCost reports the resources of idle nodes, and the events and the times of writes under more load than they
+// take, of one process and of three nodes, one after the other.
+func TestNodesCost(t *testing.T) {
+	if os.Getenv("AUTOSCHED_NODES") != "1" || number("AUTOSCHED_NODES_ROUNDS", 0) == 0 {
+		t.Skip("of make nodes with AUTOSCHED_NODES_ROUNDS")
+	}
+	nodetest.Require(t)
+	const idle, busy = 20 * time.Second, 20 * time.Second
+	for _, nodes := range []int{1, 3} {
+		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+			c := startCluster(t, nodes, number("AUTOSCHED_NODES_RATE", 5000), 1)
+			var before []nodetest.Cost
+			cost := func(n *nodetest.Node) nodetest.Cost {
+				c, err := n.Cost()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return c
+			}
+			time.Sleep(5 * time.Second) // the start is over
+			for _, n := range c.Nodes {
+				before = append(before, cost(n))
+			}
+			time.Sleep(idle)
+			leader := c.Leader()
+			for i, n := range c.Nodes {
+				now := cost(n)
+				t.Logf("idle, node %d, leads %v: %.1f %% of a core, %d MB, %.2f syncs/s", i, i == leader,
+					100*(now.CPU-before[i].CPU).Seconds()/idle.Seconds(), now.Memory>>20,
+					float64(now.Flushes-before[i].Flushes)/idle.Seconds())
+			}
+			stop, began := make(chan struct{}), c.Load.Now()
+			time.AfterFunc(busy, func() { close(stop) })
+			c.Load.Run(t.Context(), stop)
+			took := c.Load.Now() - began
+			o := c.Load.Outages(began)
+			t.Logf("busy: %.0f events/s, writes of %v in the median and %v at the 99th percentile",
+				float64(c.Load.Events.Acked())/took.Seconds(), o[0].P50, o[0].P99)
+			runRounds(t, c, nil, nil, "")
+		})
+	}
+}
