@@ -4,7 +4,8 @@
 //
 // A scheduler calls [Client.Register] once, [Client.Run] in a goroutine, and
 // [Client.Send] or [Client.Offer] for events; [Client.Report] for measurements
-// of itself.
+// of itself. [Client.Jobs], [Client.ExplainJob] and the methods beside them read
+// its jobs.
 package client
 
 import (
@@ -93,6 +94,7 @@ type Client struct {
 	tuning  pb.TuningServiceClient
 	config  pb.ConfigurationServiceClient
 	metrics pb.MetricServiceClient
+	jobs    pb.JobServiceClient
 	running sync.Mutex   // held by Run
 	token   uint32       // in ids of the client's own events
 	made    atomic.Int64 // their number
@@ -131,7 +133,8 @@ func New(o Options) (*Client, error) {
 		o.Random = rand.Float64
 	}
 	c := &Client{o: o, name: "schedulers/" + o.Scheduler, tuning: pb.NewTuningServiceClient(o.Conn),
-		config: pb.NewConfigurationServiceClient(o.Conn), metrics: pb.NewMetricServiceClient(o.Conn)}
+		config: pb.NewConfigurationServiceClient(o.Conn), metrics: pb.NewMetricServiceClient(o.Conn),
+		jobs: pb.NewJobServiceClient(o.Conn)}
 	c.token = uint32(o.Random() * math.MaxUint32)
 	c.reapply = make(chan struct{}, 1)
 	c.events = events{queue: newQueue[*pb.Event](o.Buffer), gap: o.Snapshot != nil}

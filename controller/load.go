@@ -94,7 +94,7 @@ func (s *Service) LookAhead(ctx context.Context, id string) (out Ahead, err erro
 		return out, err
 	}
 	if m.snapshot.Load().Type == External {
-		return Ahead{Reason: "the scheduler is not simulated"}, nil
+		return Ahead{Reason: round.ErrNoModel.Error()}, nil
 	}
 	if kept, ok := m.lookedAhead(); ok {
 		return kept, nil
@@ -123,7 +123,7 @@ func (s *Service) LookAhead(ctx context.Context, id string) (out Ahead, err erro
 			Goal: v.goal, Engine: m.futures.of(v)}
 		out = Ahead{Zero: v.Zero, Revision: v.basis().Running}
 		out.Ahead, err = round.LookAhead(ctx, in, incumbent, aheadHorizon, aheadStep)
-		if errors.Is(err, round.ErrNoNode) || errors.Is(err, round.ErrNoFuture) {
+		if errors.Is(err, round.ErrNoModel) || errors.Is(err, round.ErrNoNode) || errors.Is(err, round.ErrNoFuture) {
 			out.Reason = err.Error()
 			return nil
 		}

@@ -30,6 +30,7 @@ type Load struct{ Busy, Waiting, Jobs int }
 
 // Errors of LookAhead.
 var (
+	ErrNoModel  = errors.New("the scheduler is not simulated")
 	ErrNoNode   = errors.New("no node is up")
 	ErrNoFuture = errors.New("no future has a job and is simulated within its budget of events")
 )
@@ -44,12 +45,12 @@ const (
 
 // LookAhead simulates a configuration on fresh futures of the input's instant, until a horizon, or until the last step
 // that all reach with bounded work. Many active jobs have fewer futures. Futures without jobs, and those
-// that use up their budget of events before, are left out. It returns ErrNoNode or ErrNoFuture where there is nothing
-// to simulate.
+// that use up their budget of events before, are left out. It returns ErrNoModel, ErrNoNode or ErrNoFuture where
+// there is nothing to simulate.
 func LookAhead(ctx context.Context, in Input, c space.Config, horizon, step time.Duration) (*Ahead, error) {
 	s, err := schedulers.Find(in.Scheduler)
 	if err != nil {
-		return nil, err
+		return nil, ErrNoModel
 	}
 	if !in.State.HasNode() {
 		return nil, ErrNoNode

@@ -17,6 +17,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
 )
 
 const findingsSegment = "/findings/"
@@ -173,14 +175,14 @@ const jobsSegment = "/jobs/"
 
 // JobName returns schedulers/{scheduler}/jobs/{job}.
 func JobName(scheduler, id string) string {
-	return SchedulerName(scheduler) + jobsSegment + EscapeID(id)
+	return pb.JobName(scheduler, id)
 }
 
 // ParseJob reads schedulers/{scheduler}/jobs/{job}.
 func ParseJob(field, name string) (scheduler, id string, err error) {
 	parent, escaped, _ := strings.Cut(name, jobsSegment)
 	id, bad := url.PathUnescape(strings.ReplaceAll(escaped, "~", "%"))
-	if bad != nil || id == "" || EscapeID(id) != escaped || !utf8.ValidString(id) {
+	if bad != nil || id == "" || pb.EscapeID(id) != escaped || !utf8.ValidString(id) {
 		return "", "", Invalid(field, "%q is not of the form schedulers/{scheduler}/jobs/{job}, with ~XX for each byte "+
 			"of the job's id that is not a letter, a digit or one of -._", name)
 	}
@@ -200,22 +202,6 @@ func ParseLoad(field, name string) (scheduler string, err error) {
 		return "", Invalid(field, "%q is not of the form schedulers/{scheduler}/load", name)
 	}
 	return ParseScheduler(field, parent)
-}
-
-// EscapeID makes any text a segment of a name that URLs have as it is: each byte that is not a letter, a digit or one
-// of -._ becomes ~XX, and so do dots where there is nothing else.
-func EscapeID(id string) string {
-	dots := strings.Trim(id, ".") == ""
-	var b strings.Builder
-	for _, c := range []byte(id) {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' ||
-			c == '.' && !dots {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "~%02X", c)
-		}
-	}
-	return b.String()
 }
 
 // MetricID is the name of a metric that callers measure.
