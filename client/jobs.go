@@ -21,8 +21,8 @@ func (c *Client) ExplainJob(ctx context.Context, id string) (*pb.ExplainJobRespo
 	return c.jobs.ExplainJob(ctx, &pb.ExplainJobRequest{Name: pb.JobName(c.o.Scheduler, id)})
 }
 
-// Jobs lists the scheduler's jobs, page after page, by the filter, order and bounds of a request, whose parent is filled
-// in; nil lists all. An error ends the list.
+// Jobs lists the scheduler's jobs, page after page, by the filter, order and bounds of a request, whose parent is
+// filled in; nil lists all. An error ends the list.
 func (c *Client) Jobs(ctx context.Context, r *pb.ListJobsRequest) iter.Seq2[*pb.Job, error] {
 	r = requestOr(r, &pb.ListJobsRequest{})
 	r.Parent = c.name
