@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -101,5 +102,8 @@ func Table(rounds []Round) string {
 		row(k, of[k])
 	}
 	row("all", rounds)
+	row("all that end a leadership", slices.DeleteFunc(slices.Clone(rounds), func(r Round) bool {
+		return !r.Leads || strings.HasPrefix(r.Kind, "clock") || strings.HasPrefix(r.Kind, "disk")
+	}))
 	return b.String()
 }

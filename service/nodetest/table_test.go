@@ -1,6 +1,8 @@
 package nodetest
 
 import (
+	"flag"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -30,10 +32,40 @@ func TestTable(t *testing.T) {
 	for _, line := range []string{
 		"| kill | 2 | 1 | 11.0, 11.0, 11.0 | 1.0 | 11 | 30 | 3 |",
 		"| disk full | 1 | 0 | - | 0.0 | 0 | 1 | 0 |",
+		"| all that end a leadership | 1 | 1 | 11.0, 11.0, 11.0 | 1.0 | 5 | 10 | 0 |",
 		"| all | 3 | 1 | 11.0, 11.0, 11.0 | 0.0 | 11 | 31 | 3 |",
 	} {
 		if table := Table(got); !strings.Contains(table, line+"\n") {
 			t.Errorf("no line %q in\n%s", line, table)
 		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the table of docs/notes/engine.md")
+
+// TestPage: the page of the engine has the table of the rounds.
+func TestPage(t *testing.T) {
+	rounds, err := ReadRounds(filepath.Join("testdata", "rounds.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("..", "..", "docs", "notes", "engine.md")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- rounds -->\n", "<!-- end -->\n"
+	before, rest, found := strings.Cut(string(text), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed || len(rounds) == 0 {
+		t.Fatalf("%s has no place for a table, or there are no rounds", path)
+	}
+	want := before + begin + Table(rounds) + end + after
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if string(text) != want {
+		t.Errorf("%s is not that of the rounds: run go test ./service/nodetest -run Page -update", path)
 	}
 }
