@@ -2,7 +2,10 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -13,6 +16,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/internal/cli/clitest"
 )
 
 // TestServeCluster: a node on a cluster of its own answers with what was acknowledged before it was stopped, and with
@@ -115,6 +119,39 @@ func TestClusterFlags(t *testing.T) {
 		}
 		if err := o.check(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.args, err, c.want)
+		}
+	}
+}
+
+// TestCertsOfNodes: nodes identify each other in both directions by an authority that is not that of callers.
+func TestCertsOfNodes(t *testing.T) {
+	pki := t.TempDir()
+	err := clitest.RunClient(t.Context(), newCertsCmd(), "", io.Discard, pki, "--peers", "--host", "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(pki, "node.pem"), filepath.Join(pki, "node.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		authority string
+		use       x509.ExtKeyUsage
+		good      bool
+	}{
+		{"node-ca.pem", x509.ExtKeyUsageServerAuth, true}, {"node-ca.pem", x509.ExtKeyUsageClientAuth, true},
+		{"ca.pem", x509.ExtKeyUsageServerAuth, false}, {"ca.pem", x509.ExtKeyUsageClientAuth, false},
+	} {
+		text, err := os.ReadFile(filepath.Join(pki, c.authority))
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(text)
+		_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: "a.example",
+			KeyUsages: []x509.ExtKeyUsage{c.use}})
+		if (err == nil) != c.good {
+			t.Errorf("%s, usage %v: %v", c.authority, c.use, err)
 		}
 	}
 }
