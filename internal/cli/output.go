@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -139,7 +140,11 @@ func (f *PlotFlag) WriteTo(out io.Writer, p *chart.Page) error {
 	if filepath.Ext(f.Path) == ".html" {
 		return p.Write(out)
 	}
-	return p.Picture().Write(out, f.Path)
+	picture := p.Picture()
+	if len(picture.Rows) == 0 {
+		return errors.New("there is nothing to draw; a .html page has the text")
+	}
+	return picture.Write(out, f.Path)
 }
 
 // WriteOutput writes to a file that replaces an existing one once it is complete, or to

@@ -279,7 +279,7 @@ func (b *block) layout() []string {
 	switch {
 	case total <= b.width:
 		return b.cells(widths, nil, gap)
-	case b.numbers && gap+widths[0]+gap+slices.Max(widths[1:]) <= b.width:
+	case b.numbers && len(widths) > 1 && gap+widths[0]+gap+slices.Max(widths[1:]) <= b.width:
 		return b.groups(widths, gap)
 	}
 	return b.paragraphs()

@@ -216,3 +216,14 @@ func TestAnyTable(t *testing.T) {
 		}
 	})
 }
+
+// TestOneColumn: a table of numbers with one column is written where it is too wide.
+func TestOneColumn(t *testing.T) {
+	t.Setenv("COLUMNS", "5")
+	var out strings.Builder
+	w := Numbers(&out, "seconds\t")
+	fmt.Fprintln(w, "123456789\t")
+	if err := w.Flush(); err != nil || !strings.Contains(out.String(), "123456789") {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}

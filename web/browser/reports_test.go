@@ -22,6 +22,7 @@ func TestReports(t *testing.T) {
 	dir := t.TempDir()
 	const small = " --trace sample --to 2017-10-09T06:00:00Z --nodes 16"
 	pages := map[string]string{}
+	runs, tiers := filepath.Join(dir, "runs.csv"), filepath.Join(dir, "tiers.json")
 	for _, command := range []string{
 		"evaluate" + small + " --budget 6 --futures 2 --horizon 1h --methods default,preset --out DIR --plot DIR/figures.html",
 		"compare" + small + " --schedulers fifo,sjf,srtf,tiresias,themis,lucid,gandiva,gavel,astraea,optimus,pollux,chronus" +
@@ -35,6 +36,13 @@ func TestReports(t *testing.T) {
 		"plan" + small + " --subject-to p95_queue<=6h --plot DIR/figures.html",
 		"forecast eval --trace sample --from 2017-10-11T00:00:00Z --to 2017-10-12T00:00:00Z --futures 5 --methods all" +
 			" --plot DIR/figures.html",
+		"forecast durations eval --trace sample --plot DIR/figures.html",
+		"recommend --trace ../../examples/tutorial/sacct.psv --nodes 8 --scheduler fifo --set backfill=false" +
+			" --recorded-scheduler fifo --plot DIR/figures.html",
+		"explain dataset --trace sample --nodes 12 --scheduler tiresias --configs 8 --out " + runs + " --tiers-out " + tiers,
+		"explain effects --data " + runs + " --tiers " + tiers + " --group segment --boosted=false --plot DIR/figures.html",
+		"explain whatif --data " + runs + " --tiers " + tiers + " --group segment --boosted=false --set queues=3" +
+			" --plot DIR/figures.html",
 	} {
 		name, _, _ := strings.Cut(command, " --")
 		name = strings.ReplaceAll(name, " ", "-")
@@ -47,7 +55,7 @@ func TestReports(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", command, err, text)
 		}
 		files, err := filepath.Glob(filepath.Join(at, "*.html"))
-		if err != nil || len(files) == 0 {
+		if err != nil || len(files) == 0 && strings.Contains(command, "DIR") {
 			t.Fatalf("%s writes no page: %v", command, err)
 		}
 		for _, file := range files {

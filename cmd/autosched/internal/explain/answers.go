@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/causal/model"
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 )
 
@@ -60,6 +61,9 @@ this path only.`,
 			}
 			l, x, err := o.run(cmd)
 			if err != nil {
+				return err
+			}
+			if err := o.model.plot.Write(func() (*chart.Page, error) { return l.effectsPage(x) }); err != nil {
 				return err
 			}
 			return cli.Show(cmd.OutOrStdout(), o.model.json, "causal-effects/v1", x, func(w io.Writer) error {
@@ -228,6 +232,9 @@ is set, that of the mean.`,
 			}
 			l, w, err := o.run(cmd)
 			if err != nil {
+				return err
+			}
+			if err := o.model.plot.Write(func() (*chart.Page, error) { return l.whatIfPage(w) }); err != nil {
 				return err
 			}
 			return cli.Show(cmd.OutOrStdout(), o.model.json, "what-if/v1", w,

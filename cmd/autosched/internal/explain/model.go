@@ -69,10 +69,12 @@ type modelFlags struct {
 	objective, group   string
 	boosted, log, json bool
 	seed               uint64
+	plot               cli.PlotFlag
 }
 
 func (f *modelFlags) add(cmd *cobra.Command) {
 	f.addModel(cmd)
+	f.plot.Add(cmd)
 	fl := cmd.Flags()
 	fl.BoolVar(&f.boosted, "boosted", true, "try boosted trees too: a few seconds more, and mostly the best")
 	fl.BoolVar(&f.json, "json", false, "")
@@ -131,6 +133,9 @@ func (l *learnt) start() (model.Point, string) {
 
 // learn reads the files and learns.
 func (f *modelFlags) learn(cmd *cobra.Command) (*learnt, error) {
+	if err := f.plot.Check(); err != nil {
+		return nil, err
+	}
 	switch {
 	case f.data == "":
 		return nil, cli.Usage(errors.New("--data is missing: name a CSV file of runs"))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/autosched/autosched/generation/durations"
 	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/workload"
 )
@@ -134,6 +135,7 @@ type predictEvalOptions struct {
 	predictFlags
 	model string
 	share float64
+	plot  cli.PlotFlag
 
 	given    func(flag string) bool
 	evaluate durations.EvaluateOptions // after check
@@ -166,6 +168,7 @@ window except those of its training.`,
 	o.given = cmd.Flags().Changed
 	o.add(cmd)
 	fl := cmd.Flags()
+	o.plot.Add(cmd)
 	fl.Float64Var(&o.share, "train-share", .7, "share of the jobs, the first submitted, to learn from")
 	fl.StringVar(&o.model, "model", "", "")
 	return cmd
@@ -178,7 +181,7 @@ func (o *predictEvalOptions) check() error {
 	if !(o.share > 0 && o.share < 1) {
 		return cli.Usage(fmt.Errorf("--train-share: %g is not between 0 and 1", o.share))
 	}
-	if err := o.predictFlags.check(); err != nil || o.model == "" {
+	if err := cmp.Or(o.plot.Check(), o.predictFlags.check()); err != nil || o.model == "" {
 		return err
 	}
 	if o.given("train-share") {
@@ -205,8 +208,46 @@ func (o *predictEvalOptions) run(ctx context.Context, notes io.Writer) (*evalRep
 	if err != nil {
 		return nil, err
 	}
-	return &evalReport{Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), Cut: in.trace.Clock(got.CutAt),
-		Seed: o.seed, Evaluation: got}, nil
+	r := &evalReport{Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), Cut: in.trace.Clock(got.CutAt),
+		Seed: o.seed, Evaluation: got}
+	return r, o.plot.Write(r.page)
+}
+
+// page draws the accuracy of the predictor beside that of the simple rules, and the error of drawn times.
+func (r *evalReport) page() (*chart.Page, error) {
+	better := 0
+	for i := range r.Queries {
+		if q := &r.Queries[i]; q.Accuracy > max(q.Majority, q.Elapsed) {
+			better++
+		}
+	}
+	p, err := cli.NewPage("forecast of durations: "+r.Trace, r.Synthetic,
+		fmt.Sprintf("The predictor is more accurate than both simple rules at %d of %d kinds of query. It learnt from %d "+
+			"jobs, and %d are asked about.", better, len(r.Queries), r.TrainJobs, r.TestJobs), r.print)
+	if err != nil {
+		return nil, err
+	}
+	accuracy := chart.Bars{Title: "Accuracy by query", Axis: "share of classes that are right",
+		Series: []string{"most frequent class", "predictor", "elapsed-time rule"}}
+	distance := chart.Bars{Axis: "Kolmogorov-Smirnov distance", Series: []string{"from history", "by class"}}
+	for i := range r.Queries {
+		accuracy.Groups = append(accuracy.Groups, r.Queries[i].Kind)
+	}
+	distance.Groups = accuracy.Groups
+	accuracy.Value = func(i, series int) (float64, string) {
+		q := &r.Queries[i]
+		v := []float64{q.Majority, q.Accuracy, q.Elapsed}[series]
+		return v, fmt.Sprintf("%s, %s: %.3f", q.Kind, accuracy.Series[series], v)
+	}
+	distance.Value = func(i, series int) (float64, string) {
+		q := &r.Queries[i]
+		v := []float64{q.KSHistory, q.KS}[series]
+		return v, fmt.Sprintf("%s, %s: %.3f", q.Kind, distance.Series[series], v)
+	}
+	p.First = accuracy.Chart()
+	p.Sections = []chart.Section{{Title: "Remaining times", Hint: "Drawn by class or from history, against the true ones: " +
+		"lower is better.", Rows: []chart.Row{{Height: 300, Charts: []*chart.Chart{distance.Chart()}}}}}
+	return p, nil
 }
 
 func kindList() string {

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/lines"
 	"github.com/autosched/autosched/internal/table"
@@ -48,6 +49,7 @@ type patternsScanOptions struct {
 	top        int
 	jobs       string
 	json       bool
+	plot       cli.PlotFlag
 	given      func(string) bool
 }
 
@@ -73,10 +75,11 @@ inferred from the state of the cluster once a minute.`,
   autosched patterns scan --trace jobs.csv.gz --telemetry gpus.csv.zst --queue queue.csv --price 2.5
   autosched patterns scan --iterations steps.csv.gz --rule straggler --json | jq '.findings[].entity'`,
 		Args: cli.NoArgs,
-		RunE: cli.Report(&o.json, "patterns-scan/v1", o.check, o.run,
+		RunE: cli.Report(&o.json, "patterns-scan/v1", o.check, o.scan,
 			func(r *patternsScan, w io.Writer) error { return r.print(w, o.top) }),
 	}
 	o.given = cmd.Flags().Changed
+	o.plot.Add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.trace, "trace", "", "")
 	fl.StringArrayVar(&o.telemetry, "telemetry", nil, "")
@@ -115,7 +118,16 @@ func (o *patternsScanOptions) check() error {
 	case o.trace == "" && o.labels != "":
 		return cli.Usage(errors.New("--labels: are of the jobs of --trace, which is missing"))
 	}
-	return nil
+	return o.plot.Check()
+}
+
+// scan is the run of the command patterns scan.
+func (o *patternsScanOptions) scan(ctx context.Context, notes io.Writer) (*patternsScan, error) {
+	r, err := o.run(ctx, notes)
+	if err != nil {
+		return nil, err
+	}
+	return r, o.plot.Write(func() (*chart.Page, error) { return r.page(o.top) })
 }
 
 // describe reads the file of the cluster, if one is named.

@@ -113,7 +113,8 @@ type recommendations struct {
 	Settings *replay.SettingsChange `json:"settings,omitempty"`
 	Apply    []string               `json:"apply,omitempty"`
 
-	site *cli.SiteFlag
+	site      *cli.SiteFlag
+	synthetic bool
 }
 
 func (o *recommendOptions) run(ctx context.Context, notes io.Writer) (*recommendations, error) {
@@ -133,15 +134,18 @@ func (o *recommendOptions) run(ctx context.Context, notes io.Writer) (*recommend
 		return nil, err
 	}
 	out := &recommendations{Trace: w.Name(), Scheduler: o.history.Scheduler, Examined: found.Examined,
-		Rules: found.Rules, Lacking: found.Lacking, Notes: found.Notes, site: &o.history.Site}
+		Rules: found.Rules, Lacking: found.Lacking, Notes: found.Notes, site: &o.history.Site,
+		synthetic: w.Synthetic()}
 	r := recommend.Options{Trace: w, Windows: o.windows, Seed: o.history.Seed, Price: o.scan.price}
 	if len(o.scan.cluster.Groups) > 0 {
 		if err := o.simulation(ctx, &r, out, tariff, notes); err != nil {
 			return nil, err
 		}
 	}
-	out.Advice, err = recommend.Advise(ctx, r, found.Findings)
-	return out, err
+	if out.Advice, err = recommend.Advise(ctx, r, found.Findings); err != nil {
+		return nil, err
+	}
+	return out, o.scan.plot.Write(out.page)
 }
 
 // simulation fills in the simulation and whether other settings are better, on a history that the simulation describes.
