@@ -39,7 +39,8 @@ func TestReports(t *testing.T) {
 		"forecast durations eval --trace sample --plot DIR/figures.html",
 		"recommend --trace ../../examples/tutorial/sacct.psv --nodes 8 --scheduler fifo --set backfill=false" +
 			" --recorded-scheduler fifo --plot DIR/figures.html",
-		"explain dataset --trace sample --nodes 12 --scheduler tiresias --configs 8 --out " + runs + " --tiers-out " + tiers,
+		"explain dataset --trace sample --nodes 12 --scheduler tiresias --configs 8 --out " + runs +
+			" --tiers-out " + tiers,
 		"explain effects --data " + runs + " --tiers " + tiers + " --group segment --boosted=false --plot DIR/figures.html",
 		"explain whatif --data " + runs + " --tiers " + tiers + " --group segment --boosted=false --set queues=3" +
 			" --plot DIR/figures.html",

@@ -37,8 +37,8 @@ func (l *learnt) effectsPage(x *effects) (*chart.Page, error) {
 		var rows []chart.Estimate
 		for _, e := range o.Effects {
 			row := chart.Estimate{Name: e.Parameter, Value: e.ACE, Low: e.Low, High: e.High, Color: chart.Blue,
-				Tip: fmt.Sprintf("%s: %s (90 %% %s to %s), %.1f %% of the mean", e.Parameter, short(e.ACE), short(e.Low),
-					short(e.High), e.Percent)}
+				Tip: fmt.Sprintf("%s: %s (90 %% %s to %s), %.1f %% of the mean", e.Parameter, short(e.ACE),
+					short(e.Low), short(e.High), e.Percent)}
 			if e.Inert {
 				row.Color = chart.Gray
 			}
@@ -46,8 +46,8 @@ func (l *learnt) effectsPage(x *effects) (*chart.Page, error) {
 		}
 		if message == "" && len(o.Effects) > 0 {
 			e := o.Effects[0]
-			message = fmt.Sprintf("%s moves %s most, by %.1f %% of its mean. Predicted by a model of %d rows.", e.Parameter,
-				o.Objective, e.Percent, l.table.Rows())
+			message = fmt.Sprintf("%s moves %s most, by %.1f %% of its mean. Predicted by a model of %d rows.",
+				e.Parameter, o.Objective, e.Percent, l.table.Rows())
 		}
 		c := chart.Estimates("lowest to highest mean, with the 90 % interval", 0, rows)
 		c.Title = "Effect on " + o.Objective
@@ -64,8 +64,8 @@ func (l *learnt) whatIfPage(x *whatIf) (*chart.Page, error) {
 	message := ""
 	for _, a := range x.Answers {
 		if message == "" {
-			message = fmt.Sprintf("%s is predicted to change by %+.1f %%. From %s to %s, 90 %% interval %s to %s.", a.Objective,
-				100*(a.After/a.Before-1), short(a.Before), short(a.After), short(a.Low), short(a.High))
+			message = fmt.Sprintf("%s is predicted to change by %+.1f %%. From %s to %s, 90 %% interval %s to %s.",
+				a.Objective, 100*(a.After/a.Before-1), short(a.Before), short(a.After), short(a.Low), short(a.High))
 		}
 		c := chart.Estimates(a.Objective, a.Before, []chart.Estimate{
 			{Name: "before", Value: a.Before, Color: chart.Gray, Tip: "before: " + short(a.Before)},
