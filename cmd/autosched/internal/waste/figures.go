@@ -83,8 +83,8 @@ func (r *recommendations) page() (*chart.Page, error) {
 		if m := a.Effect; m != nil {
 			g := m.GPUHours
 			effects = append(effects, chart.Estimate{Name: strings.ReplaceAll(a.Rule, "_", " "), Value: g.Mean,
-				Low: g.Low, High: g.High, Color: chart.Blue, Tip: fmt.Sprintf("%s: frees %.1f GPU-hours a month (95 %% %.1f to %.1f)",
-					a.Rule, g.Mean, g.Low, g.High)})
+				Low: g.Low, High: g.High, Color: chart.Blue, Tip: fmt.Sprintf(
+					"%s: frees %.1f GPU-hours a month (95 %% %.1f to %.1f)", a.Rule, g.Mean, g.Low, g.High)})
 		}
 	}
 	var charts []*chart.Chart
@@ -92,7 +92,8 @@ func (r *recommendations) page() (*chart.Page, error) {
 		var rows []chart.Estimate
 		for _, c := range r.Verdict.Candidates {
 			rows = append(rows, chart.Estimate{Name: round.Source(c.Origin), Value: 100 * c.Gain,
-				Color: chart.Blue, Tip: fmt.Sprintf("%s: %.1f %%, %s\n%s", round.Source(c.Origin), 100*c.Gain, c.Verdict, c.Configuration)})
+				Color: chart.Blue, Tip: fmt.Sprintf("%s: %.1f %%, %s\n%s", round.Source(c.Origin), 100*c.Gain,
+					c.Verdict, c.Configuration)})
 		}
 		c := chart.Estimates("% of the objective saved on the history", 0, rows)
 		c.Title = "Other settings"
