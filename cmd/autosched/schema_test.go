@@ -38,6 +38,7 @@ func TestJSONHasASchema(t *testing.T) {
 		"key,model,gpus,held_s,preemptions,strayed\n"+strings.Repeat("k,,1,100,0,false\n", 5)+
 			strings.Repeat("k,,1,130,1,false\n", 9))
 	model, graph := file("model.txt", ""), file("graph.json", "")
+	node := file("node.yaml", "node: a\ndir: "+file("node", "")+"\nembedded: {}\n")
 	const (
 		small  = " --trace sample --to 2017-10-09T06:00:00Z --nodes 16"
 		tuning = small + " --budget 6 --futures 2 --horizon 1h"
@@ -98,6 +99,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"admin restore", "--backup " + dir + "/b.tar --dir " + dir + "/restored", "backup", false},
 		{"admin compact", "--dir " + dir + "/restored", "compaction", false},
 		{"admin compact", registered, "compaction", false},
+		{"admin migrate", "--dir " + dir + "/restored --cluster " + node, "migration", false},
 		{"admin doctor", "--dir " + dir + "/restored", "diagnosis", false},
 		{"scheduler operations list", registered, "operations", false},
 		{"scheduler rounds list", "x" + registered, "rounds", false},

@@ -10,6 +10,7 @@ import (
 
 // once are the commands that a second run after the first refuses.
 var once = map[string]bool{"scheduler register": true, "admin backup": true, "admin restore": true,
+	"admin migrate":           true,
 	"scheduler config forget": true, "study create": true, "study trial add": true, "study trial stop": true,
 	"study run": true, "study propose": true, "study delete": true, "scheduler workload upload": true,
 	"scheduler workload delete": true}

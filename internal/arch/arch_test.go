@@ -135,6 +135,8 @@ func TestCheck(t *testing.T) {
 		{"the standard library", "space/a.go", "// Package space.\npackage space\nimport _ \"fmt\"\n", ""},
 		{"a module with the same prefix", "space/a.go",
 			"// Package space.\npackage space\nimport _ \"" + Module + "x/causal\"\n", ""},
+		{"a client with the engine", "client/a.go",
+			"// Package client.\npackage client\nimport _ \"github.com/nats-io/nats.go\"\n", "only the store of several nodes"},
 		{"down", "search/prune/a.go", file("prune", "space", "causal", "search"), ""},
 		{"a search without a model of causes", "search/a.go", file("search", "causal"), "search may not import causal"},
 		{"a folder of one's own layer", "controller/a.go", file("controller", "controller/queue"), ""},

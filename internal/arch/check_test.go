@@ -59,6 +59,9 @@ var resource = []string{"api/autosched/v1", "api/access", "api/convert", "api/re
 	"service/studies", "service/workloads", "telemetry", "study", "search", "search/effects", "rollout", "round", "space",
 	"workload", "internal/checkup"}
 
+// engine begins the paths of the engine of several nodes.
+const engine = "github.com/nats-io/"
+
 // layers lists more specific directories first.
 var layers = []layer{
 	{"cmd", 7, []string{"*"}},
@@ -372,6 +375,9 @@ func (c *checker) source(p string, data []byte) {
 		if err != nil {
 			c.add(p, "imports %s: %v", spec.Path.Value, err)
 			continue
+		}
+		if strings.HasPrefix(to, engine) && !within(dir, "service/jet") && !within(dir, "cmd") {
+			c.add(p, "imports %s: only the store of several nodes does, and no client", to)
 		}
 		to, ours := inModule(to)
 		if ours && kind == code {

@@ -330,8 +330,8 @@ func TestClaimKill(t *testing.T) {
 	}
 }
 
-// three starts three servers that keep the log together.
-func three(t *testing.T) (dirs []string, configs []*Config, engines []*Engine) {
+// configs are those of three nodes on one machine.
+func configs(t testing.TB) (out []*Config) {
 	t.Helper()
 	var addresses []string
 	for range 3 {
@@ -342,23 +342,16 @@ func three(t *testing.T) (dirs []string, configs []*Config, engines []*Engine) {
 		addresses = append(addresses, l.Addr().String())
 		_ = l.Close()
 	}
-	engines = make([]*Engine, 3)
-	var all sync.WaitGroup
 	for i := range 3 {
-		dir := filepath.Join(t.TempDir(), "node")
-		c := &Config{Node: fmt.Sprint("n", i), Dir: dir, Replicas: 3, Peer: addresses[i],
-			Embedded: &Embedded{Cluster: addresses[i], Routes: slices.Delete(slices.Clone(addresses), i, i+1)}}
-		dirs, configs = append(dirs, dir), append(configs, c)
-		all.Go(func() { engines[i] = again(t, c) })
+		out = append(out, &Config{Node: fmt.Sprint("n", i), Dir: filepath.Join(t.TempDir(), "node"), Replicas: 3,
+			Peer: addresses[i], Embedded: &Embedded{Cluster: addresses[i],
+				Routes: slices.Delete(slices.Clone(addresses), i, i+1)}})
 	}
-	if all.Wait(); t.Failed() {
-		t.FailNow()
-	}
-	return dirs, configs, engines
+	return out
 }
 
 // again starts a server.
-func again(t *testing.T, c *Config) *Engine {
+func again(t testing.TB, c *Config) *Engine {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	e, err := Start(ctx, c, testLogless())
@@ -373,7 +366,15 @@ func again(t *testing.T, c *Config) *Engine {
 // With three servers an acknowledged message outlives the loss of one with its files, and the change of the leader of
 // the stream while messages are stored: each is acknowledged and there, or not acknowledged.
 func TestClaimThreeServers(t *testing.T) {
-	_, configs, engines := three(t)
+	nodes := configs(t)
+	engines := make([]*Engine, 3)
+	var all sync.WaitGroup
+	for i, c := range nodes {
+		all.Go(func() { engines[i] = again(t, c) })
+	}
+	if all.Wait(); t.Failed() {
+		t.FailNow()
+	}
 	var at uint64
 	put := func(e *Engine, n int) {
 		t.Helper()
@@ -401,7 +402,7 @@ func TestClaimThreeServers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, c := range configs {
+		for i, c := range nodes {
 			if s.CachedInfo().Cluster.Leader == c.Node {
 				return i
 			}
@@ -416,10 +417,10 @@ func TestClaimThreeServers(t *testing.T) {
 		}
 		engines[gone].Close()
 		put(engines[0], 50)
-		if err := os.RemoveAll(configs[gone].Engine()); err != nil {
+		if err := os.RemoveAll(nodes[gone].Engine()); err != nil {
 			t.Fatal(err)
 		}
-		if engines[gone] = again(t, configs[gone]); engines[gone] == nil {
+		if engines[gone] = again(t, nodes[gone]); engines[gone] == nil {
 			t.FailNow()
 		}
 		put(engines[gone], 50)

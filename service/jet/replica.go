@@ -64,7 +64,6 @@ type Replica struct {
 	store    *store.Store
 	term     uint64
 	last     time.Time // of the last entry
-	unready  error     // why Open could not open the directory
 
 	applied, known atomic.Uint64
 	appliedAt      atomic.Int64

@@ -49,8 +49,8 @@ findings stay in the directory. The way back is admin backup and admin restore.`
 				return err
 			}
 			return cli.Show(cmd.OutOrStdout(), asJSON, "migration/v1", m, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "moved: %d schedulers with %d revisions, %d studies, %d events, %d audit records\n"+
-					"audit head %s, epoch %d\n", m.Schedulers, m.Revisions, m.Studies, m.Events, m.Audit, m.Head,
+				_, err := fmt.Fprintf(w, "moved: %d schedulers, %d revisions, %d studies, %d events, %d audit records\n"+
+					"audit head %s\nepoch %d\n", m.Schedulers, m.Revisions, m.Studies, m.Events, m.Audit, m.Head,
 					m.Epoch.Counter)
 				return err
 			})
