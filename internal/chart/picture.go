@@ -207,7 +207,11 @@ func (x *cell) draw(c canvas) {
 		l.draw(c, &x.plane)
 	}
 	if f := (style{size: labelSize, align: Center}); x.X.Name != "" {
-		c.text(soft, Point{(x.x.start + x.x.end) / 2, x.bottom - 4}, f.fit(x.X.Name, x.right-x.left), f)
+		const wider = 1.08 // the reader's font may be
+		name := f.fit(x.X.Name, (x.right-x.left)/wider)
+		half := wider * f.width(name) / 2
+		middle := max(min((x.x.start+x.x.end)/2, x.right-half), x.left+half)
+		c.text(soft, Point{middle, x.bottom - 4}, name, f)
 	}
 	if f := (style{size: labelSize, align: Center, up: true}); x.Y.Name != "" {
 		c.text(soft, Point{x.left + 10, (x.y.start + x.y.end) / 2}, f.fit(x.Y.Name, x.bottom-x.top), f)
