@@ -62,6 +62,7 @@ type published struct {
 	causal  bool
 	groups  bool
 	budget  int
+	hours   int // that a round looks ahead; 0 is 1
 	// each, if set, is called after every round with the GPUs of the jobs that it was measured on, the configuration in
 	// force and the processor time it took.
 	each func(jobs []workload.MilliGPU, c space.Config, took time.Duration)
@@ -69,15 +70,17 @@ type published struct {
 
 // variants of the published tuner. Iterations are 40, without the search controller 10, as in the paper's section 5.3.
 var variants = []published{
-	{"published", "generator, BlueFin, 40 samples, rejection and scope", "forecast", false, true, false, samples, nil},
-	{"published-groups", "with the trace aggregator", "forecast", false, true, true, samples, nil},
-	{"published-no-causal", "without the causal model", "forecast", false, false, false, samples, nil},
-	{"published-no-controller", "without the causal model, 10 samples", "forecast", false, false, false, 10, nil},
-	{"published-no-generator", "on the last hour", "last hour", false, true, false, samples, nil},
-	{"published-no-predictor", "remaining durations drawn from history", "forecast", true, true, false, samples, nil},
+	{"published", "generator, BlueFin, 40 samples, rejection, scope", "forecast", false, true, false, samples, 0, nil},
+	{"published-groups", "with the trace aggregator", "forecast", false, true, true, samples, 0, nil},
+	{"published-no-causal", "without the causal model", "forecast", false, false, false, samples, 0, nil},
+	{"published-no-controller", "without the causal model, 10 samples", "forecast", false, false, false, 10, 0, nil},
+	{"published-no-generator", "on the last hour", "last hour", false, true, false, samples, 0, nil},
+	{"published-no-predictor", "durations drawn from history", "forecast", true, true, false, samples, 0, nil},
 	{"published-rejects", "rejection as published: whenever the model expects less than the best, without a test of it",
-		"forecast", false, true, false, samples, nil},
-	{"published-optimal", "on the true next hour: the paper's Optimal", "truth", false, true, false, samples, nil},
+		"forecast", false, true, false, samples, 0, nil},
+	{"published-optimal", "on the true next hour: the paper's Optimal", "truth", false, true, false, samples, 0, nil},
+	{"published-optimal-4h", "on the true next 4 hours", "truth", false, true, false, samples, 4, nil},
+	{"published-optimal-12h", "on the true next 12 hours", "truth", false, true, false, samples, 12, nil},
 }
 
 // publishedOf returns a variant.
@@ -131,6 +134,8 @@ var methodTable = []method{
 	{"selftune", 3, 12, true, 1},
 	{"autosched", 3, 45, true, 1},
 	{"published-optimal", 3, 10, true, 3},
+	{"published-optimal-4h", 1, 10, true, 4},
+	{"published-optimal-12h", 1, 15, true, 4},
 	{"published-rejects", 1, 15, true, 3},
 	{"fixed-history", 1, 5, true, 3},
 	{"published-no-causal", 3, 15, true, 4},
@@ -350,7 +355,7 @@ func (p *published) run(ctx context.Context, e *replay.Evaluation, out *Outcome)
 	if err != nil {
 		return err
 	}
-	o.Horizon = time.Hour
+	o.Horizon = time.Duration(max(1, p.hours)) * time.Hour
 	arrived := simulator.ID(0)
 	var state json.RawMessage
 	var rejects *rejecter
