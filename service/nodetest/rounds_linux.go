@@ -29,6 +29,9 @@ type Cluster struct {
 	// Stale is how old a read may be.
 	Stale time.Duration
 
+	// Damaged has the places at which files of nodes were damaged.
+	Damaged map[int]string
+
 	first map[string]Offer
 }
 
@@ -109,6 +112,7 @@ func Faults(hold, pause time.Duration) []Fault {
 				return nil, "", err
 			}
 			where, err := n.Disk.Flip(c.Random, c.Damage)
+			c.Damaged[node] = where
 			return n.Start, where, err
 		}},
 	}
