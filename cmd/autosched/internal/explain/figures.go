@@ -46,7 +46,7 @@ func (l *learnt) effectsPage(x *effects) (*chart.Page, error) {
 		}
 		if message == "" && len(o.Effects) > 0 {
 			e := o.Effects[0]
-			message = fmt.Sprintf("%s moves %s most, by %.1f %% of its mean. Predicted by a model of %d rows.",
+			message = fmt.Sprintf("%s is the surest to move %s, by %.1f %% of its mean. Predicted from %d rows.",
 				e.Parameter, o.Objective, e.Percent, l.table.Rows())
 		}
 		c := chart.Estimates("lowest to highest mean, with the 90 % interval", 0, rows)
