@@ -86,6 +86,11 @@ func TestJSONHasASchema(t *testing.T) {
 			registered, "telemetry-import", false},
 		{"telemetry export", "x --out " + dir + "/exported.csv" + registered, "telemetry-export", false},
 		{"scheduler findings list", "x" + registered, "findings", false},
+		{"scheduler job list", "x" + registered, "jobs", false},
+		{"scheduler load", "x" + registered, "load", false},
+		{"scheduler tenants", "x" + registered, "tenants", false},
+		{"scheduler energy", "x" + registered, "energy-account", false},
+		{"scheduler forecast", "x" + registered, "forecast-quality", false},
 		{"scheduler metrics report", "x --revision 1 wait=1" + registered, "report-metrics", false},
 		{"scheduler update", "x --budget 7" + registered, "scheduler", false},
 		{"scheduler revisions", "x" + registered, "scheduler-revisions", false},
@@ -195,8 +200,11 @@ var covered = map[string]bool{"scheduler config watch": true, "scheduler config 
 	"scheduler config reject": true, "scheduler config unpark": true, "scheduler emulate": true,
 	"scheduler rounds show": true, "admin replay": true, "scheduler what-if": true, "scheduler rounds trigger": true, "scheduler operations wait": true,
 	"scheduler operations cancel": true, // operate.TestReplay has theirs
-	"scheduler findings show":     true, "scheduler findings ack": true, "scheduler findings snooze": true,
-	"scheduler findings false-positive": true, // waste.TestFindingsInTheService
+	// waste.TestFindingsInTheService
+	"scheduler findings show": true, "scheduler findings ack": true, "scheduler findings snooze": true,
+	"scheduler findings false-positive": true,
 	"scheduler workload generate":       true, // prints the message of workload get
 	"scheduler conformance":             true, // adapters.TestConformance
+	// operate.TestJobs
+	"scheduler job get": true, "scheduler job explain": true, "scheduler timeline": true,
 }
