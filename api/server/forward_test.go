@@ -37,7 +37,6 @@ type nodes struct {
 	gate   *forward.Gate
 	front  *forward.Front
 	leader forward.Leader
-	valid  func() bool
 }
 
 // newNodes makes a gate that lets the front in.

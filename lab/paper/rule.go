@@ -166,10 +166,7 @@ func (p *page) rules(all []place) {
 		"windows of all traces\nbut one, by how often it says rightly whether the daily rule's pick gains %.0f %%, and tested on "+
 		"the one left out. The base rate\nis the more frequent answer of the others. P-values are of a sign test against it, "+
 		"adjusted by Holm.\n", len(learners), 100*worth)
-	columns := []string{"right of"}
-	for _, set := range sets {
-		columns = append(columns, set)
-	}
+	columns := append([]string{"right of"}, sets...)
 	p.table(1, append(columns, "all, %", "p", "learnt on all")...)
 	base := leaveOut(all, usual)
 	var ps []float64
