@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -53,6 +54,9 @@ type TLS struct {
 // variable is a variable of the environment in a cluster file: one file is that of all nodes, then.
 var variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
+// nodeName is of names that are part of a key of the engine.
+var nodeName = regexp.MustCompile(`^[-_A-Za-z0-9]+$`)
+
 // ReadConfig reads a cluster file.
 func ReadConfig(path string) (*Config, error) {
 	text, err := os.ReadFile(path)
@@ -87,8 +91,8 @@ func (c *Config) check() error {
 		c.Replicas = 1
 	}
 	switch {
-	case c.Node == "" || strings.ContainsAny(c.Node, " .*>\t/\\"):
-		return errors.New("node: want a name without blanks, dots, stars and slashes")
+	case !nodeName.MatchString(c.Node):
+		return errors.New("node: want a name of letters of ASCII, digits, - and _")
 	case c.Dir == "":
 		return errors.New("dir: want the directory of the node's files")
 	case c.Replicas > 1 && c.Peer == "":
@@ -110,6 +114,13 @@ func (c *Config) check() error {
 	if c.Peer != "" {
 		if _, _, err := split(c.Peer); err != nil {
 			return fmt.Errorf("peer: %w", err)
+		}
+	}
+	if c.Embedded != nil {
+		for _, route := range c.Embedded.Routes {
+			if _, err := url.Parse("nats://" + route); err != nil {
+				return fmt.Errorf("embedded.routes: %w", err)
+			}
 		}
 	}
 	if c.Embedded != nil && c.TLS == nil {
