@@ -264,3 +264,32 @@ func TestForwardedRequests(t *testing.T) {
 		t.Errorf("with a certificate of another in a header: %d %s", code, text)
 	}
 }
+
+// TestRequestOfALostLeader: a request by HTTP to a leader that does not answer ends when another node leads.
+func TestRequestOfALostLeader(t *testing.T) {
+	n := newNodes(t, func() bool { return true })
+	reached := make(chan struct{})
+	web := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(reached)
+		<-r.Context().Done()
+	})}
+	go func() { _ = web.Serve(n.gate.Web) }()
+	defer web.Close()
+	ended := make(chan int, 1)
+	go func() {
+		w := httptest.NewRecorder()
+		n.front.ServeHTTP(w, httptest.NewRequestWithContext(background(t), http.MethodGet, "/session", nil))
+		ended <- w.Code
+	}()
+	<-reached
+	n.leader = forward.Leader{}
+	n.front.Refresh()
+	select {
+	case code := <-ended:
+		if code != http.StatusServiceUnavailable {
+			t.Errorf("answered %d", code)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the request goes on")
+	}
+}

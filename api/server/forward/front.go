@@ -51,10 +51,13 @@ type route struct {
 	conn   *grpc.ClientConn
 	web    *http.Transport
 	proxy  *httputil.ReverseProxy
+	ended  context.Context // of requests by HTTP
+	end    context.CancelFunc
 }
 
 func (r *route) close() {
 	_ = r.conn.Close() // calls under way fail: they went to a former leader
+	r.end()
 	r.web.CloseIdleConnections()
 }
 
@@ -87,6 +90,7 @@ func (f *Front) route() (*route, error) {
 		TLSHandshakeTimeout: 5 * time.Second, DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
 		MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute, DisableCompression: true}
 	f.current = &route{leader: now, conn: conn, web: web}
+	f.current.ended, f.current.end = context.WithCancel(context.Background())
 	f.current.proxy = &httputil.ReverseProxy{Transport: web, FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "https", now.Address, r.In.Host
@@ -120,7 +124,10 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rest.Error(w, 0, err)
 		return
 	}
-	to.proxy.ServeHTTP(w, r)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(to.ended, cancel)()
+	to.proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // Options have a gRPC server pass calls on.
