@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,6 +97,9 @@ func decode(text []byte, after store.Place) (e entry, chain uint64, err error) {
 	ops, err := decoder.DecodeAll(body[entryHeader:], nil)
 	if err == nil {
 		err = json.Unmarshal(ops, &e.Ops)
+	}
+	if err == nil && slices.Contains(e.Ops, nil) {
+		err = errors.New("an op is null")
 	}
 	if err != nil {
 		return e, 0, fmt.Errorf("%w: %w", errEntry, err)
