@@ -56,10 +56,10 @@ func (s *Service) Energy(ctx context.Context, id string, q EnergyQuery) (out Ene
 		return Energy{Reason: "there are no events yet"}, nil
 	}
 	v, tariff := p.m.snapshot.Load(), s.o.Energy()
-	begin, end := p.week(q.From, q.To)
+	begin, end := p.hours(q.From, q.To)
 	begin = max(begin, 0, v.horizon(p.at)) // nothing is known of the time before
-	if whole := p.zero.Add(end).UTC().Truncate(time.Hour).Sub(p.zero); whole > begin {
-		end = whole
+	if end <= begin {
+		_, end = p.week(q.From, q.To)
 	}
 	switch {
 	case end <= begin:

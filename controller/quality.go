@@ -45,8 +45,7 @@ func (s *Service) ForecastQuality(ctx context.Context, id string, from, to time.
 	case p.zero.IsZero():
 		return ForecastQuality{Reason: "there are no events yet"}, nil
 	}
-	begin, end := p.week(from, to)
-	end = p.zero.Add(end).UTC().Truncate(time.Hour).Sub(p.zero)
+	begin, end := p.hours(from, to)
 	if end-begin > longestGraded {
 		return out, fmt.Errorf("%w: %s to %s is longer than the 14 days that are graded at once", rollout.ErrState,
 			p.zero.Add(begin).Format(time.RFC3339), p.zero.Add(end).Format(time.RFC3339))
@@ -96,4 +95,14 @@ func (p *past) week(from, to time.Time) (begin, end time.Duration) {
 		begin = from.Sub(p.zero)
 	}
 	return begin, end
+}
+
+// hours is a week that ends on the last full hour until its end: the same until the next one.
+func (p *past) hours(from, to time.Time) (begin, end time.Duration) {
+	begin, end = p.week(from, to)
+	whole := p.zero.Add(end).UTC().Truncate(time.Hour).Sub(p.zero)
+	if from.IsZero() {
+		begin -= end - whole
+	}
+	return begin, whole
 }

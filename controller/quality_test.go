@@ -87,7 +87,8 @@ func TestForecastQuality(t *testing.T) {
 	w := recordedDays(t, 8)
 	end := 8*24*time.Hour - 30*time.Minute
 	from, to := 5*24*time.Hour, 7*24*time.Hour
-	h := replayed(t, w, end, nil)
+	tariff := &energy.Tariff{Assumptions: energy.Default()}
+	h := replayed(t, w, end, func() *energy.Tariff { return tariff })
 	got, err := h.service.ForecastQuality(t.Context(), "prod", origin.Add(from), origin.Add(to))
 	if err != nil || got.Grades == nil {
 		t.Fatal(got.Reason, err)
@@ -136,6 +137,30 @@ func TestForecastQuality(t *testing.T) {
 	}
 	if last := early.Hours[len(early.Hours)-1]; last.Open == 0 || last.CameGPUHours >= got.Hours[47].CameGPUHours {
 		t.Errorf("the jobs of the last hour have all ended: %+v", last)
+	}
+	kept := func() [2]any {
+		q, err := h.service.ForecastQuality(t.Context(), "prod", time.Time{}, time.Time{})
+		if err != nil || q.Grades == nil {
+			t.Fatal(q.Reason, err)
+		}
+		e, err := h.service.Energy(t.Context(), "prod", controller.EnergyQuery{})
+		if err != nil || e.Report == nil {
+			t.Fatal(e.Reason, err)
+		}
+		return [2]any{q.Grades, e.Report}
+	}
+	before := kept()
+	_, err = h.service.Ingest(t.Context(), controller.Call{}, "prod", []workload.Event{{ID: "later",
+		Kind: workload.NodeDown, Time: time.Duration(origin.UnixNano()) + end + time.Minute, Node: "3", NodeGPUs: 8}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.idle("prod")
+	if kept() != before {
+		t.Error("an event of the same hour grades the week, and accounts for it, again")
+	}
+	if got, err = h.service.ForecastQuality(t.Context(), "prod", origin.Add(from), origin.Add(to)); err != nil {
+		t.Fatal(err)
 	}
 	again, err := h.service.ForecastQuality(t.Context(), "prod", origin.Add(from), origin.Add(to))
 	if err != nil || again.Grades != got.Grades {

@@ -57,11 +57,11 @@ interface Quality {
   noGradeReason?: string;
 }
 
-// windowOf is the query of the days before the latest event.
+// windowOf is the query of the days before the last full hour of events: the same until the next one.
 export async function windowOf(name: string, days: number): Promise<string> {
   const now = await get<{ schedulerTime?: Time }>(path(`schedulers/${name}`) + "/load");
   return now.schedulerTime
-    ? "?startTime=" + encodeURIComponent(new Date(Date.parse(now.schedulerTime) - days * 86400e3).toISOString()) : "";
+    ? "?startTime=" + encodeURIComponent(new Date(Math.floor(Date.parse(now.schedulerTime) / 3600e3) * 3600e3 - days * 86400e3).toISOString()) : "";
 }
 
 // Days is the choice of a time before the latest event.
