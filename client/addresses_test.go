@@ -142,6 +142,9 @@ func TestSeveralAddresses(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `"b" is not host:port`) {
 		t.Errorf("with a bad address: %v", err)
 	}
+	if err := (Endpoint{Address: "a:1,b:1,a:1"}).Check(); err == nil || !strings.Contains(err.Error(), "twice") {
+		t.Errorf("an address twice: %v", err)
+	}
 	if err := (Endpoint{Address: "127.0.0.1:1,b:1", TokenFile: "x"}).Check(); err == nil {
 		t.Error("a token may be sent unencrypted to b")
 	}

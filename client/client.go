@@ -21,6 +21,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -345,10 +346,13 @@ const SystemRoots = "system"
 func (e Endpoint) Check() error {
 	all := split(e.Address)
 	loopback := true
-	for _, address := range all {
+	for i, address := range all {
 		host, _, err := net.SplitHostPort(address)
 		if err != nil && (len(all) > 1 || !strings.Contains(address, ":/")) { // as in unix:/run/autosched
 			return fmt.Errorf("server: %q is not host:port", address)
+		}
+		if slices.Contains(all[:i], address) {
+			return fmt.Errorf("server: %s is there twice: name each node once", address)
 		}
 		loopback = loopback && Loopback(host)
 	}
