@@ -49,6 +49,7 @@ interface Explained {
   horizonTime?: Time;
   futures?: number;
   noFuturesReason?: string;
+  limitedReason?: string;
   usage?: { startTime: Time; endTime: Time; sampleCount: number; busy?: number; memoryMib?: number; powerWatts?: number; partial?: boolean };
 }
 
@@ -155,6 +156,7 @@ function JobPage(p: Props & { job: string }) {
         {x?.start && <p>It starts {within(x.start)} <From kind="simulated" /></p>}
         {x?.end && <p>It ends {within(x.end)} <From kind="simulated" /></p>}
         {x?.noFuturesReason && <p class="soft">When it starts and ends is not simulated: {x.noFuturesReason}.</p>}
+        {x?.limitedReason && <p class="soft">The simulation is bounded: {x.limitedReason}.</p>}
       </Verdict>
       <Section title="The job">
         <Facts>

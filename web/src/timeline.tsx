@@ -65,6 +65,7 @@ interface Forecast {
   points?: { schedulerTime: Time; busyGpus: Band; waitingGpus: Band; waitingJobs: Band }[];
   futures?: number;
   noFuturesReason?: string;
+  limitedReason?: string;
 }
 
 interface Props {
@@ -187,6 +188,7 @@ export function Ahead(p: { name: string; style: Style }) {
     <>
       <Fault failure={ahead.failure} />
       {ahead.data?.noFuturesReason && <p class="soft">No forecast of the load: {ahead.data.noFuturesReason}.</p>}
+      {ahead.data?.limitedReason && <p class="soft">The forecast is bounded: {ahead.data.limitedReason}.</p>}
       {points.length > 0 && <Chart title="Load of the next 12 hours" kind="simulated" xName={`Event time (${f.zoneName(p.style)})`}
         x={(v) => f.instant(v, p.style).slice(5, 16)} y={(v) => f.number(v)} series={[
           { name: "GPUs held", color: "c4", points: of("busyGpus") },
