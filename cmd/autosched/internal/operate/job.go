@@ -408,8 +408,12 @@ func printLoad(out io.Writer, l *pb.Load) error {
 	}
 	fmt.Fprintf(w, "\nnodes\t%d take jobs, %d are down or draining\n", l.GetNodeCount(), l.GetClosedNodeCount())
 	row("events came", l.GetReceiveTime())
-	if l.GetClockSkew() != nil {
-		fmt.Fprintf(w, "their clock\t%s ahead of the service's\n", spanText(l.GetClockSkew()))
+	if skew := l.GetClockSkew(); skew != nil {
+		by, side := skew.AsDuration(), "ahead of"
+		if by < 0 {
+			by, side = -by, "behind"
+		}
+		fmt.Fprintf(w, "their clock\t%s %s the service's\n", spanText(durationpb.New(by)), side)
 	}
 	row("latest sample", l.GetSampleTime())
 	row("acknowledged", l.GetAcknowledgeTime())
