@@ -83,7 +83,7 @@ func TestQualityPages(t *testing.T) {
 	p.do(chromedp.Focus(".chart svg[role=img]"), chromedp.KeyEvent(kb.End))
 	p.sees(`forecast [\d.]+ \([\d.]+ to [\d.]+\); came \d+`)
 	p.visit(s.pages + "/schedulers/demo/forecast?days=1")
-	p.sees("of 23 hours came")
+	p.sees("of 24 hours came")
 	p.visit(s.pages + "/schedulers/demo/energy")
 	p.check("energy", "(?s)kWh, of which idle nodes have.*Modelled GPU-hours.*100.%.*Power by hour.*Tenants.*b.*Jobs.*"+
 		"Constants")
