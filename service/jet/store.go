@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
@@ -275,7 +276,8 @@ func (s *Store) send(ctx context.Context, subject string, text []byte) (uint64, 
 				}
 				return sequence, err
 			case 10023, 10047, 10077: // insufficient resources, storage resources, maximum bytes
-				if !asked {
+				// A server whose store is closed refuses what the others may have stored.
+				if !asked && refused.Description != server.ErrStoreClosed.Error() {
 					return 0, fmt.Errorf("%w: the engine refuses it: %w", store.ErrFull, err)
 				}
 			}

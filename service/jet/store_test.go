@@ -7,7 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/controller/storetest"
 )
 
@@ -89,6 +94,36 @@ func TestConformance(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// closing answers the first entry, which it stores, as a server does whose store is closed.
+type closing struct {
+	jetstream.JetStream
+	asked int
+}
+
+func (c *closing) PublishMsg(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	ack, err := c.JetStream.PublishMsg(ctx, m, o...)
+	if c.asked++; c.asked == 1 && err == nil {
+		return nil, &jetstream.APIError{Code: 503, ErrorCode: 10077, Description: server.ErrStoreClosed.Error()}
+	}
+	return ack, err
+}
+
+// An entry that one server refuses as its store is closed, and the others store, is no refused write.
+func TestClosedStoreIsAskedAgain(t *testing.T) {
+	e := start(t, t.TempDir())
+	s := lead(t, openReplica(t, e, Options{}), 1)
+	c := &closing{JetStream: e.js}
+	e.js = c
+	if err := s.Note(t.Context(), audit.Record{Resource: "schedulers/a"}); err != nil || c.asked < 2 {
+		t.Errorf("asked %d times: %v", c.asked, err)
+	}
+	add(t, s, 0, 1)
+	notes := 0
+	if err := s.Audit(0, false, func(int64, []byte, error) bool { notes++; return true }); err != nil || notes != 1 {
+		t.Errorf("%d notes: %v", notes, err)
 	}
 }
 
