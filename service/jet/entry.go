@@ -35,7 +35,9 @@ const (
 )
 
 var (
-	errEntry = errors.New("the entry is damaged")
+	// errEntry is the error of an entry that no replica can apply.
+	errEntry = errors.New("the entry is damaged: if every node says so, make a service of the replica of one by " +
+		"autosched admin backup and restore, and move it to a new cluster")
 	// errChain is the error of an entry that does not follow what the replica has applied.
 	errChain = errors.New("the replica has entries that the log does not have, or the other way round")
 )

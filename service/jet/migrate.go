@@ -47,7 +47,13 @@ func Migrate(ctx context.Context, dir string, e *Engine, o Options) (m *Migratio
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	temp, err := os.MkdirTemp(e.o.Dir, "move-*")
+	if err := os.MkdirAll(e.o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := sweep(e.o.Dir); err != nil {
+		return nil, err
+	}
+	temp, err := os.MkdirTemp(e.o.Dir, moveTemp)
 	if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +25,8 @@ const (
 	patience    = 5 * time.Second
 	duplicates  = 2 * time.Minute
 	damaged     = ".damaged" // of the directory of a replica that was made anew
+	anew        = ".new"     // of the one that is made in its place
+	unproven    = "UNPROVEN" // a file of the former one, until the new one has the whole log
 )
 
 // Errors of replicas and stores.
@@ -36,6 +40,8 @@ var (
 	errAhead = errors.New("the servers do not have all entries: is there a majority of them?")
 	// errBehind is the error of a replica that needs entries that are removed.
 	errBehind = errors.New("the replica is behind the log")
+	// errReplaced is the error of a replica between two directories. A start goes on with the one that is there.
+	errReplaced = errors.New("the directory of the replica was replaced, and does not open: start the node again")
 )
 
 // Options of a replica. Dir is required.
@@ -60,8 +66,8 @@ type Replica struct {
 	stop    context.CancelFunc // ends the present turn of Run; nil for none
 	resumed chan struct{}      // closed and replaced when a leader ends
 
-	applying sync.Mutex // held while an entry is applied, and while an archive is made
-	store    *store.Store
+	applying sync.Mutex   // held while an entry is applied, and while an archive is made
+	store    *store.Store // replaced while turn is held, too
 	term     uint64
 	last     time.Time // of the last entry
 
@@ -90,7 +96,12 @@ func Open(ctx context.Context, e *Engine, o Options) (*Replica, error) {
 			err = r.remake(ctx, err)
 		}
 	} else {
-		err = r.restore(ctx)
+		if err = r.restore(ctx, o.Dir); err == nil {
+			err = r.open()
+		}
+	}
+	if err == nil {
+		err = sweep(filepath.Dir(o.Dir))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
@@ -99,27 +110,53 @@ func Open(ctx context.Context, e *Engine, o Options) (*Replica, error) {
 }
 
 // open opens the directory.
-func (r *Replica) open() (err error) {
-	r.store, err = store.Open(r.o.Dir, store.Options{Replica: true, Log: r.o.Log, NewID: r.o.NewID})
+func (r *Replica) open() error {
+	s, err := store.Open(r.o.Dir, store.Options{Replica: true, Log: r.o.Log, NewID: r.o.NewID})
 	if err == nil {
-		r.applied.Store(r.store.Place().Sequence)
+		r.store = s
+		r.applied.Store(s.Place().Sequence)
 	}
 	return err
 }
 
-// remake sets the directory aside and makes the replica from the last archive.
+// remake makes the replica from the last archive and sets the former directory aside. One that is aside stays until a
+// replica has had the whole log since: it may be the only one with all records.
 func (r *Replica) remake(ctx context.Context, why error) error {
-	r.o.Log.Error("the replica is made anew, and the former one is set aside", "as", r.o.Dir+damaged, "err", why)
+	aside, next := r.o.Dir+damaged, r.o.Dir+anew
+	if _, err := os.Stat(filepath.Join(aside, unproven)); err == nil {
+		return fmt.Errorf("the replica was made anew and cannot follow the log either: move %s away to have it made "+
+			"anew again, or, if no node can lead, make a service of that directory by autosched admin backup and "+
+			"restore: %w", aside, why)
+	}
+	if err := os.RemoveAll(next); err != nil {
+		return err
+	}
+	if err := r.restore(ctx, next); err != nil {
+		return fmt.Errorf("the replica is not made anew (%w), which it must be: %w", err, why)
+	}
+	r.o.Log.Error("the replica is made anew, and the former one is set aside", "as", aside, "err", why)
+	r.applying.Lock()
+	defer r.applying.Unlock()
+	err := os.RemoveAll(aside)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(r.o.Dir, unproven), nil, 0o600)
+	}
+	if err != nil {
+		return err
+	}
 	if r.store != nil {
 		_ = r.store.Close()
 	}
-	if err := os.RemoveAll(r.o.Dir + damaged); err != nil {
-		return err
+	if err = os.Rename(r.o.Dir, aside); err == nil {
+		err = os.Rename(next, r.o.Dir)
 	}
-	if err := os.Rename(r.o.Dir, r.o.Dir+damaged); err != nil {
-		return err
+	if err == nil {
+		err = r.open()
 	}
-	return r.restore(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errReplaced, err)
+	}
+	return nil
 }
 
 // Close releases the directory. The replica must not be used any more.
@@ -161,7 +198,7 @@ func (r *Replica) Run(ctx context.Context) error {
 		r.mu.Unlock()
 		r.turn.Lock()
 		err := r.follow(turn)
-		if turn.Err() == nil && (errors.Is(err, errBehind) || errors.Is(err, errChain) || errors.Is(err, errEntry) ||
+		if turn.Err() == nil && (errors.Is(err, errBehind) || errors.Is(err, errChain) ||
 			errors.Is(err, store.ErrCorrupt)) {
 			err = r.remake(turn, err)
 		}
@@ -171,7 +208,7 @@ func (r *Replica) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ended(lost)
-		case errors.Is(err, store.ErrNewer):
+		case errors.Is(err, store.ErrNewer), errors.Is(err, errReplaced):
 			return fmt.Errorf("replica: %w", err)
 		case err != nil && !over:
 			r.o.Log.Error("the log is not followed; trying again", "in", time.Second, "err", err)
@@ -259,6 +296,9 @@ func (r *Replica) catchUp(ctx context.Context, stream jetstream.Stream) (last ui
 			return 0, err
 		}
 		at = m.Sequence
+	}
+	if err := os.Remove(filepath.Join(r.o.Dir+damaged, unproven)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
 	}
 	return last, nil
 }

@@ -2,11 +2,14 @@ package jet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -286,6 +289,121 @@ func TestReplicaIsMadeAnew(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A log that no replica can follow costs no records: the replica, or the one that was set aside first, is kept.
+func TestDamagedLogKeepsTheReplica(t *testing.T) {
+	for name, damage := range map[string]func(s *Store) []byte{
+		"entry": func(s *Store) []byte {
+			text, _ := (&entry{Term: 1, Prev: s.at.Sequence, Time: time.Now()}).encode(
+				[]json.RawMessage{[]byte("null")}, s.at.Chain)
+			return text
+		},
+		"chain": func(s *Store) []byte {
+			text, _ := (&entry{Term: 1, Prev: s.at.Sequence, Time: time.Now()}).encode(nil, s.at.Chain+1)
+			return text
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := start(t, t.TempDir())
+			s := lead(t, openReplica(t, e, Options{}), 1)
+			add(t, s, 0, 3)
+			if err := s.r.Archive(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			dir := filepath.Join(t.TempDir(), "replica")
+			r := openReplica(t, e, Options{Dir: dir})
+			if err := os.WriteFile(filepath.Join(dir, "first"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.js.Publish(t.Context(), subject(""), damage(s)); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // a start does not forget
+				tries := &tries{Handler: testLog(t).Handler()}
+				r.o.Log = slog.New(tries)
+				stop := follow(t, r)
+				time.Sleep(1500 * time.Millisecond)
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+				if n := tries.n.Load(); n < 1 || n > 5 {
+					t.Errorf("%d messages in 1.5 s", n)
+				}
+				if err := r.Close(); err != nil {
+					t.Fatal(err)
+				}
+				r = openReplica(t, e, Options{Dir: dir})
+			}
+			_, kept := os.Stat(filepath.Join(dir, "first"))
+			_, aside := os.Stat(filepath.Join(dir+damaged, "first"))
+			if kept != nil && aside != nil {
+				t.Error("the replica is gone:", kept, aside)
+			}
+		})
+	}
+}
+
+// tries counts the errors that are logged.
+type tries struct {
+	slog.Handler
+	n atomic.Int64
+}
+
+func (h *tries) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level == slog.LevelError {
+		h.n.Add(1)
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// A replica that cannot be made anew yet, as the archive is not read, is made anew later.
+func TestReplicaIsMadeAnewLater(t *testing.T) {
+	e := start(t, t.TempDir())
+	s := lead(t, openReplica(t, e, Options{}), 1)
+	r := openReplica(t, e, Options{})
+	add(t, s, 0, 5)
+	if err := s.r.Archive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, 5, 1)
+	objects, err := e.snapshots(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := archivePrefix + "999999"
+	if _, err := objects.PutString(t.Context(), newest, "no archive"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.remake(t.Context(), errBehind); err == nil {
+		t.Fatal("a replica is made of no archive")
+	}
+	if got := ids(t, r); len(got) != 0 { // it is open as it was
+		t.Errorf("events %v", got)
+	}
+	if err := objects.Delete(t.Context(), newest); err != nil {
+		t.Fatal(err)
+	}
+	defer follow(t, r)()
+	last, _, _ := s.r.Position()
+	eventually(t, "the replica does not follow again", func() bool { at, _, _ := r.Position(); return at == last })
+}
+
+// Temporary files of a process that was killed are removed by the next one.
+func TestTemporaryFilesAreRemoved(t *testing.T) {
+	e := start(t, t.TempDir())
+	home := t.TempDir()
+	for _, pattern := range []string{archiveTemp, moveTemp} {
+		if temp, err := os.MkdirTemp(home, pattern); err != nil {
+			t.Fatal(err)
+		} else if err := os.WriteFile(filepath.Join(temp, "file"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	openReplica(t, e, Options{Dir: filepath.Join(home, "replica")})
+	if left, err := os.ReadDir(home); err != nil || len(left) != 1 {
+		t.Error(left, err)
 	}
 }
 

@@ -49,8 +49,8 @@ func archivesOf(ctx context.Context, objects jetstream.ObjectStore) (out []archi
 	return out, err
 }
 
-// restore makes the directory from the newest archive, or an empty one if there is none.
-func (r *Replica) restore(ctx context.Context) error {
+// restore makes a directory from the newest archive, or an empty one if there is none.
+func (r *Replica) restore(ctx context.Context, dir string) error {
 	objects, err := r.e.snapshots(ctx)
 	if err != nil {
 		return err
@@ -59,18 +59,38 @@ func (r *Replica) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(all) > 0 {
-		in, err := objects.Get(ctx, all[0].name)
-		if err != nil {
-			return fmt.Errorf("archive %s: %w", all[0].name, err)
-		}
-		_, err = store.RestoreReplica(in, r.o.Dir)
-		if err := errors.Join(err, in.Close()); err != nil {
-			return fmt.Errorf("archive %s: %w", all[0].name, err)
-		}
-		r.o.Log.Info("the replica is made from an archive", "entry", all[0].last)
+	if len(all) == 0 {
+		return os.MkdirAll(dir, 0o700)
 	}
-	return r.open()
+	in, err := objects.Get(ctx, all[0].name)
+	if err != nil {
+		return fmt.Errorf("archive %s: %w", all[0].name, err)
+	}
+	_, err = store.RestoreReplica(in, dir)
+	if err := errors.Join(err, in.Close()); err != nil {
+		return fmt.Errorf("archive %s: %w", all[0].name, err)
+	}
+	r.o.Log.Info("the replica is made from an archive", "entry", all[0].last)
+	return nil
+}
+
+// Temporary files and folders beside a replica.
+const (
+	archiveTemp = ".archive-*"
+	moveTemp    = ".move-*"
+)
+
+// sweep removes the temporary files that a process left in a directory as it was killed.
+func sweep(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		for _, pattern := range []string{archiveTemp, moveTemp} {
+			if is, _ := filepath.Match(pattern, entry.Name()); is {
+				err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+			}
+		}
+	}
+	return err
 }
 
 // archives stores an archive where the log has grown. The nodes that do not lead come first.
@@ -102,7 +122,7 @@ func (r *Replica) archives(ctx context.Context) {
 // Archive stores an archive of the replica, and removes the log before it and older archives. Entries wait while the
 // files are copied.
 func (r *Replica) Archive(ctx context.Context) error {
-	temp, err := os.CreateTemp(filepath.Dir(r.o.Dir), "archive-*")
+	temp, err := os.CreateTemp(filepath.Dir(r.o.Dir), archiveTemp)
 	if err != nil {
 		return err
 	}

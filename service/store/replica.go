@@ -205,7 +205,7 @@ func (o *Op) Alone() bool {
 	return o.KeepTexts != nil || o.Purge != nil || o.Archive != nil || o.Drop != nil || o.Epoch != nil
 }
 
-// Events counts the events of an op.
+// Count counts the events of an op.
 func (o *Op) Count() int {
 	if o.Events == nil {
 		return 0
