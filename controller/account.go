@@ -51,7 +51,7 @@ func (s *Service) Energy(ctx context.Context, id string, q EnergyQuery) (out Ene
 	}
 	switch {
 	case s.o.Energy == nil:
-		return Energy{Reason: ErrNoTariff.Error()}, nil
+		return Energy{Reason: noTariff}, nil
 	case p.zero.IsZero():
 		return Energy{Reason: "there are no events yet"}, nil
 	}

@@ -11,8 +11,9 @@ import (
 )
 
 // ErrNoTariff is the error of goals that count energy where the service has no tariff.
-var ErrNoTariff = errors.New("the service has no power model: start it with 'autosched serve --energy-file FILE', " +
-	"or name another objective")
+var ErrNoTariff = errors.New(noTariff + ", or name another objective")
+
+const noTariff = "the service has no power model: start it with 'autosched serve --energy-file FILE'"
 
 // tariffAhead is how far beyond its instant a round knows a tariff, more than its futures take; later
 // the last value holds.

@@ -484,7 +484,7 @@ func TestNoQuality(t *testing.T) {
 		t.Error(q, err)
 	}
 	e, err := c.GetEnergy(t.Context(), &pb.GetEnergyRequest{Name: "schedulers/prod"})
-	if err != nil || !strings.Contains(e.GetUnknownReason(), "--energy-file") || e.GetCluster() != nil {
+	if err != nil || !strings.HasSuffix(e.GetUnknownReason(), "--energy-file FILE'") || e.GetCluster() != nil {
 		t.Error(e, err)
 	}
 	refuses(t, codes.InvalidArgument, "job_count", func() error {

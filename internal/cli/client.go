@@ -356,6 +356,24 @@ func ParseInstant(flag, text string) (*timestamppb.Timestamp, error) {
 	return timestamppb.New(at), nil
 }
 
+// WindowFlags bound a time of the service.
+type WindowFlags struct{ from, to string }
+
+// Add adds the flags, with their defaults in words.
+func (w *WindowFlags) Add(cmd *cobra.Command, from, to string) {
+	cmd.Flags().StringVar(&w.from, "from", "", "(default: "+from+"; RFC 3339 alone)")
+	cmd.Flags().StringVar(&w.to, "to", "", "(default: "+to+")")
+}
+
+// Read reads the flags, nil for those that are not given.
+func (w *WindowFlags) Read() (from, to *timestamppb.Timestamp, err error) {
+	if from, err = ParseInstant("--from", w.from); err != nil {
+		return nil, nil, err
+	}
+	to, err = ParseInstant("--to", w.to)
+	return from, to, err
+}
+
 // Fields are rows of a name and a text in a table.
 type Fields struct{ io.Writer }
 

@@ -259,13 +259,13 @@ func (s *Service) ExplainJob(ctx context.Context, req *pb.ExplainJobRequest) (*p
 	if err != nil {
 		return nil, err
 	}
-	active := func() bool { return p.GetState() == pb.Job_WAITING || p.GetState() == pb.Job_RUNNING }
 	out := &pb.ExplainJobResponse{}
-	if active() {
-		if err := s.lookAhead(ctx, id, job, out); err != nil {
+	if state := p.GetState(); state == pb.Job_WAITING || state == pb.Job_RUNNING {
+		looked, err := s.lookAhead(ctx, id, job, out)
+		if err != nil {
 			return nil, err
 		}
-		if p.GetPredictedRun() == nil { // there are futures now
+		if looked && p.GetPredictedRun() == nil { // there are futures now
 			if p, err = s.GetJob(ctx, &pb.GetJobRequest{Name: req.GetName()}); err != nil {
 				return nil, err
 			}
@@ -296,22 +296,22 @@ func (s *Service) ExplainJob(ctx context.Context, req *pb.ExplainJobRequest) (*p
 	return out, err
 }
 
-// lookAhead adds when an active job starts and ends.
-func (s *Service) lookAhead(ctx context.Context, id, job string, out *pb.ExplainJobResponse) error {
+// lookAhead adds when an active job starts and ends, and reports whether there are futures.
+func (s *Service) lookAhead(ctx context.Context, id, job string, out *pb.ExplainJobResponse) (bool, error) {
 	a, err := s.o.Controller.LookAhead(ctx, id)
 	if errors.Is(err, rollout.ErrState) {
 		a.Reason, err = err.Error(), nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	out.NoFuturesReason, out.Revision, out.LimitedReason = a.Reason, a.Revision, limited(a)
 	if a.Ahead == nil {
-		return nil
+		return false, nil
 	}
 	if a.Ends[job] == nil {
 		out.NoFuturesReason = "the job fits no node that is up, or came after the futures were simulated"
-		return nil
+		return true, nil
 	}
 	out.Futures = int32(len(a.Load))
 	out.SchedulerTime = timestamppb.New(a.Zero.Add(a.At))
@@ -330,7 +330,7 @@ func (s *Service) lookAhead(ctx context.Context, id, job string, out *pb.Explain
 		return at
 	}
 	out.Start, out.End = instants(a.Starts[job]), instants(a.Ends[job])
-	return nil
+	return true, nil
 }
 
 // longestUsage bounds how far back the samples of a job are read.

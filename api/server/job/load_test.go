@@ -26,6 +26,31 @@ func (ended) Waits(context.Context, string, string) (w workload.Waits, err error
 	return w, nil
 }
 
+// external has one job, which waits, of a scheduler without futures, and counts how often it is read.
+type external struct {
+	ended
+	reads *int
+}
+
+func (e external) Job(context.Context, string, string) (h workload.JobHistory, zero time.Time, err error) {
+	*e.reads++
+	return h, time.Unix(0, 0), nil
+}
+
+func (external) LookAhead(context.Context, string) (controller.Ahead, error) {
+	return controller.Ahead{Reason: "none"}, nil
+}
+
+// TestExplainWithoutFutures: a job is read once.
+func TestExplainWithoutFutures(t *testing.T) {
+	reads := 0
+	got, err := New(Config{Controller: external{reads: &reads}}).ExplainJob(t.Context(),
+		&pb.ExplainJobRequest{Name: "schedulers/prod/jobs/a"})
+	if err != nil || got.GetNoFuturesReason() != "none" || reads != 1 {
+		t.Error(got, reads, err)
+	}
+}
+
 // TestWaitsOfLessThanASecond: the longest wait comes first.
 func TestWaitsOfLessThanASecond(t *testing.T) {
 	got, err := New(Config{Controller: ended{}}).ExplainJob(t.Context(),

@@ -37,7 +37,7 @@ rounds draw them.`,
 func newJobListCmd(f *cli.ClientFlags) *cobra.Command {
 	var limit int32
 	var l cli.ListFlags
-	var from, to string
+	var past cli.WindowFlags
 	req := &pb.ListJobsRequest{}
 	cmd := &cobra.Command{
 		Use:   "list SCHEDULER",
@@ -51,10 +51,7 @@ predicted run time in all, with the range of 80 % of the draws.`,
 			if err := cli.CheckLimit(limit); err != nil {
 				return err
 			}
-			if req.StartTime, err = cli.ParseInstant("--from", from); err != nil {
-				return err
-			}
-			if req.EndTime, err = cli.ParseInstant("--to", to); err != nil {
+			if req.StartTime, req.EndTime, err = past.Read(); err != nil {
 				return err
 			}
 			req.PageSize, req.Filter, req.OrderBy = limit, l.Filter, l.OrderBy
@@ -66,8 +63,7 @@ predicted run time in all, with the range of 80 % of the draws.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&from, "from", "", "(default: as far back as jobs are kept)")
-	fl.StringVar(&to, "to", "", "(default: the latest event)")
+	past.Add(cmd, "as far back as jobs are kept", latestEvent)
 	fl.StringVar(&req.Tenant, "tenant", "", "jobs of this tenant only")
 	fl.StringVar(&req.User, "user", "", "jobs of this user only")
 	fl.StringVar(&req.NodeId, "on-node", "", "jobs only that held GPUs of this node")
@@ -188,8 +184,11 @@ func printJobFacts(out io.Writer, j *pb.Job) error {
 	}
 	fmt.Fprintf(w, "waited\t%s\nran\t%s\n", spanText(j.GetWaitDuration()), spanText(j.GetRunDuration()))
 	if n := j.GetPreemptionCount(); n > 0 {
-		fmt.Fprintf(w, "stopped\t%s, progress of %s lost\n", units.Plural(int(n), "time"),
-			spanText(j.GetLostDuration()))
+		lost := ""
+		if d := j.GetLostDuration(); d != nil {
+			lost = fmt.Sprintf(", progress of %s lost", spanText(d))
+		}
+		fmt.Fprintf(w, "stopped\t%s%s\n", units.Plural(int(n), "time"), lost)
 	}
 	if p := j.GetPredictedRun(); p != nil {
 		by := "the model of run times"
@@ -295,7 +294,7 @@ func instantsText(i *pb.ExplainJobResponse_Instants, x *pb.ExplainJobResponse) s
 }
 
 func newTenantsCmd(f *cli.ClientFlags) *cobra.Command {
-	var past pastFlags
+	var past cli.WindowFlags
 	var l cli.ListFlags
 	cmd := &cobra.Command{
 		Use:   "tenants SCHEDULER",
@@ -307,7 +306,7 @@ after preemptions.`,
   autosched scheduler tenants prod --from 2026-01-05T00:00:00Z --order-by 'waiting_gpu_hours desc'`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			from, to, err := past.read()
+			from, to, err := past.Read()
 			if err != nil {
 				return err
 			}
@@ -320,7 +319,7 @@ after preemptions.`,
 				}, printTenants)
 		},
 	}
-	past.add(cmd)
+	past.Add(cmd, weekBefore, latestEvent)
 	l.Add(cmd, true)
 	return cmd
 }
@@ -445,7 +444,7 @@ func printForecast(out io.Writer, x *pb.ForecastLoadResponse) error {
 }
 
 func newTimelineCmd(f *cli.ClientFlags) *cobra.Command {
-	var from, to string
+	var past cli.WindowFlags
 	var nodes bool
 	var plot cli.PlotFlag
 	req := &pb.GetTimelineRequest{}
@@ -462,10 +461,10 @@ the table's rows; --json has every number.`,
 			if err := plot.Check(); err != nil {
 				return err
 			}
-			if req.StartTime, err = cli.ParseInstant("--from", from); err != nil {
-				return err
+			if req.BucketCount < 1 || req.RowCount < 1 {
+				return cli.Usage(fmt.Errorf("--parts and --limit: must be at least 1"))
 			}
-			if req.EndTime, err = cli.ParseInstant("--to", to); err != nil {
+			if req.StartTime, req.EndTime, err = past.Read(); err != nil {
 				return err
 			}
 			if req.Rows = pb.GetTimelineRequest_TENANTS; nodes {
@@ -483,8 +482,7 @@ the table's rows; --json has every number.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&from, "from", "", "(default: a day before the latest event)")
-	fl.StringVar(&to, "to", "", "(default: the latest event)")
+	past.Add(cmd, "a day before the latest event", latestEvent)
 	fl.BoolVar(&nodes, "by-node", false, "rows are nodes, not tenants")
 	fl.Int32Var(&req.BucketCount, "parts", 24, "equal parts of the time")
 	fl.Int32Var(&req.RowCount, "limit", 20, "")
@@ -529,7 +527,11 @@ func printTimeline(out io.Writer, t *pb.Timeline) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	for _, m := range slices.Concat(t.GetConfigurations(), t.GetFindings()) {
+	marks := slices.Concat(t.GetConfigurations(), t.GetFindings())
+	slices.SortStableFunc(marks, func(a, b *pb.Timeline_Mark) int {
+		return a.GetStartTime().AsTime().Compare(b.GetStartTime().AsTime())
+	})
+	for _, m := range marks {
 		fmt.Fprintf(out, "%s  %s\n", cli.Instant(m.GetStartTime()), m.GetWords())
 	}
 	return nil

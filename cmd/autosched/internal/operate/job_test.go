@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
@@ -105,9 +106,42 @@ func TestJobs(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"load", "s", "--plot", svg}, {"job", "get", "s"}, {"job", "list", "s", "--limit", "0"},
-		{"job", "get", "s", "none"}, {"timeline", "s", "--plot", "a.txt"}} {
+		{"job", "get", "s", "none"}, {"timeline", "s", "--plot", "a.txt"}, {"timeline", "s", "--parts", "0"},
+		{"timeline", "s", "--limit", "0"}} {
 		if out, err := call(newSchedulerCmd(), args...); err == nil {
 			t.Errorf("%s is no error:\n%s", args, out)
+		}
+	}
+}
+
+// TestMarks: the marks of a timeline are in order of time.
+func TestMarks(t *testing.T) {
+	var out bytes.Buffer
+	mark := func(hour int, words string) *pb.Timeline_Mark {
+		at := time.Date(2026, 1, 5, hour, 0, 0, 0, time.UTC)
+		return &pb.Timeline_Mark{StartTime: timestamppb.New(at), Words: words}
+	}
+	if err := printTimeline(&out, &pb.Timeline{Configurations: []*pb.Timeline_Mark{mark(4, "Revision 2")},
+		Findings: []*pb.Timeline_Mark{mark(5, "last"), mark(3, "first")}}); err != nil {
+		t.Fatal(err)
+	}
+	_, marks, _ := strings.Cut(out.String(), "first")
+	if text := out.String(); !strings.Contains(marks, "Revision 2") || !strings.HasSuffix(text, "last\n") {
+		t.Error(text)
+	}
+}
+
+// TestStops: a job that stopped says how much it lost, where that is known.
+func TestStops(t *testing.T) {
+	j := &pb.Job{PreemptionCount: 1}
+	for _, c := range []struct {
+		lost *durationpb.Duration
+		says string
+	}{{nil, "stopped    1 time\n"}, {durationpb.New(time.Hour), "stopped    1 time, progress of 1 h lost\n"}} {
+		var out bytes.Buffer
+		j.LostDuration = c.lost
+		if err := printJobFacts(&out, j); err != nil || !strings.Contains(out.String(), c.says) {
+			t.Errorf("lacks %q: %v\n%s", c.says, err, out.String())
 		}
 	}
 }

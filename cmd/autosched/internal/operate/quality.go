@@ -8,30 +8,18 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
 )
 
-// pastFlags are the window of a question about the past.
-type pastFlags struct{ from, to string }
-
-func (p *pastFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.from, "from", "", "(default: a week before --to)")
-	cmd.Flags().StringVar(&p.to, "to", "", "(default: the latest event)")
-}
-
-func (p *pastFlags) read() (from, to *timestamppb.Timestamp, err error) {
-	if from, err = cli.ParseInstant("--from", p.from); err != nil {
-		return nil, nil, err
-	}
-	to, err = cli.ParseInstant("--to", p.to)
-	return from, to, err
-}
+const (
+	weekBefore  = "a week before --to"
+	latestEvent = "the latest event"
+)
 
 func newForecastQualityCmd(f *cli.ClientFlags) *cobra.Command {
-	var past pastFlags
+	var past cli.WindowFlags
 	var hours bool
 	cmd := &cobra.Command{
 		Use:   "forecast SCHEDULER",
@@ -43,7 +31,7 @@ forecast eval' grades forecasts of a trace by the same rules.`,
   autosched scheduler forecast tiresias --from 2026-01-05T00:00:00Z --to 2026-01-08T00:00:00Z --hours`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			from, to, err := past.read()
+			from, to, err := past.Read()
 			if err != nil {
 				return err
 			}
@@ -54,7 +42,7 @@ forecast eval' grades forecasts of a trace by the same rules.`,
 				}, func(w io.Writer, q *pb.ForecastQuality) error { return printQuality(w, q, hours) })
 		},
 	}
-	past.add(cmd)
+	past.Add(cmd, weekBefore, latestEvent)
 	cmd.Flags().BoolVar(&hours, "hours", false, "print the hours, too")
 	return cmd
 }
@@ -123,7 +111,7 @@ func printQuality(out io.Writer, q *pb.ForecastQuality, hours bool) error {
 }
 
 func newSchedulerEnergyCmd(f *cli.ClientFlags) *cobra.Command {
-	var past pastFlags
+	var past cli.WindowFlags
 	var top int32
 	cmd := &cobra.Command{
 		Use:   "energy SCHEDULER",
@@ -135,7 +123,7 @@ same rules.`,
   autosched scheduler energy tiresias --from 2026-01-05T00:00:00Z --to 2026-01-08T00:00:00Z --top 5 --json`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			from, to, err := past.read()
+			from, to, err := past.Read()
 			if err != nil {
 				return err
 			}
@@ -149,7 +137,7 @@ same rules.`,
 				}, func(w io.Writer, e *pb.EnergyAccount) error { return printAccount(w, e, int(top)) })
 		},
 	}
-	past.add(cmd)
+	past.Add(cmd, weekBefore, latestEvent)
 	cmd.Flags().Int32Var(&top, "top", 10, "")
 	return cmd
 }

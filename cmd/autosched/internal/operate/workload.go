@@ -62,7 +62,7 @@ func (n *newWorkloadFlags) add(cmd *cobra.Command, f *cli.ClientFlags) {
 
 func newWorkloadGenerateCmd(f *cli.ClientFlags) *cobra.Command {
 	var n newWorkloadFlags
-	var from, to string
+	var past cli.WindowFlags
 	var seed uint64
 	var round int64
 	var ended bool
@@ -81,7 +81,7 @@ the jobs that were submitted between --from and --to and ended.`,
   autosched scheduler workload generate prod/monday --ended --from 2026-01-05T00:00:00Z --to 2026-01-06T00:00:00Z`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			given := cmd.Flags().Changed
-			if !ended && (from != "" || to != "") {
+			if !ended && (given("from") || given("to")) {
 				return cli.Usage(errors.New("--from and --to: are of --ended"))
 			}
 			if given("seed") {
@@ -89,10 +89,7 @@ the jobs that were submitted between --from and --to and ended.`,
 			}
 			if ended {
 				w := &pb.JobWindow{}
-				if w.StartTime, err = cli.ParseInstant("--from", from); err != nil {
-					return err
-				}
-				if w.EndTime, err = cli.ParseInstant("--to", to); err != nil {
+				if w.StartTime, w.EndTime, err = past.Read(); err != nil {
 					return err
 				}
 				req.Source = &pb.GenerateWorkloadRequest_EndedJobs{EndedJobs: w}
@@ -114,8 +111,7 @@ the jobs that were submitted between --from and --to and ended.`,
 	fl.Int32Var(&req.Future, "future", 0, "which of the futures, from 0")
 	fl.Uint64Var(&seed, "seed", 0, "")
 	fl.BoolVar(&ended, "ended", false, "keep jobs that ended instead of a future")
-	fl.StringVar(&from, "from", "", "")
-	fl.StringVar(&to, "to", "", "")
+	past.Add(cmd, "as far back as jobs are kept", latestEvent)
 	n.add(cmd, f)
 	for _, other := range []string{"round", "future", "seed"} {
 		cmd.MarkFlagsMutuallyExclusive("ended", other)

@@ -209,15 +209,14 @@ func (t *telemetrySink) Send(ctx context.Context, all []telemetry.GPUSample) err
 // telemetryQuery are the flags that choose samples of the service.
 type telemetryQuery struct {
 	client         cli.ClientFlags
-	from, to       string
+	window         cli.WindowFlags
 	node, job, per string
 }
 
 func (q *telemetryQuery) add(cmd *cobra.Command) {
 	q.client.Add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&q.from, "from", "", "")
-	f.StringVar(&q.to, "to", "", "")
+	q.window.Add(cmd, "as far back as samples are kept", "the latest sample")
 	f.StringVar(&q.node, "node", "", "")
 	f.StringVar(&q.job, "job", "", "")
 	f.StringVar(&q.per, "resolution", "raw", "raw, 5m or 1h: as measured, or means of five minutes or of an hour")
@@ -229,10 +228,7 @@ var telemetryResolutions = map[string]pb.ListTelemetryRequest_Resolution{"raw": 
 func (q *telemetryQuery) request(parent string) (*pb.ListTelemetryRequest, error) {
 	req := &pb.ListTelemetryRequest{Parent: parent, NodeId: q.node, JobId: q.job}
 	var err error
-	if req.StartTime, err = cli.ParseInstant("--from", q.from); err != nil {
-		return nil, err
-	}
-	if req.EndTime, err = cli.ParseInstant("--to", q.to); err != nil {
+	if req.StartTime, req.EndTime, err = q.window.Read(); err != nil {
 		return nil, err
 	}
 	resolution, known := telemetryResolutions[q.per]
