@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -169,11 +170,7 @@ func (e *Engine) connect(ctx context.Context) error {
 	if e.o.External.Credentials != "" {
 		options = append(options, nats.UserCredentials(e.o.External.Credentials))
 	}
-	urls := e.o.External.URLs
-	for _, url := range urls[1:] {
-		urls[0] += "," + url
-	}
-	e.conn, err = nats.Connect(urls[0], options...)
+	e.conn, err = nats.Connect(strings.Join(e.o.External.URLs, ","), options...)
 	return err
 }
 

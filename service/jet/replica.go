@@ -101,7 +101,7 @@ func Open(ctx context.Context, e *Engine, o Options) (*Replica, error) {
 		}
 	}
 	if err == nil {
-		err = sweep(filepath.Dir(o.Dir))
+		err = errors.Join(sweep(filepath.Dir(o.Dir)), os.RemoveAll(o.Dir+anew))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("replica: %w", err)

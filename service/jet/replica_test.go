@@ -401,7 +401,11 @@ func TestTemporaryFilesAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	openReplica(t, e, Options{Dir: filepath.Join(home, "replica")})
+	dir := filepath.Join(home, "replica")
+	if err := os.Mkdir(dir+anew, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	openReplica(t, e, Options{Dir: dir})
 	if left, err := os.ReadDir(home); err != nil || len(left) != 1 {
 		t.Error(left, err)
 	}
