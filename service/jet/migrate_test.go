@@ -39,6 +39,9 @@ func TestMigrate(t *testing.T) {
 	if _, err := store.Open(dir, store.Options{}); !errors.Is(err, store.ErrReplica) {
 		t.Errorf("a directory whose records moved: %v", err)
 	}
+	missing := *e.o // as of a node that has no server in it
+	missing.Dir = filepath.Join(home, "missing")
+	e.o = &missing
 	m, err := Migrate(t.Context(), dir, e, Options{Log: testLog(t)})
 	if err != nil {
 		t.Fatal(err)
