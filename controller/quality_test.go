@@ -125,9 +125,18 @@ func TestForecastQuality(t *testing.T) {
 	}
 	// A service that ends there says the same of hours whose jobs had all ended.
 	shorter := replayed(t, w, to, nil)
-	early, err := shorter.service.ForecastQuality(t.Context(), "prod", origin.Add(from), origin.Add(to))
-	if err != nil {
+	var downs []workload.Event // nodes of now say nothing of past hours
+	for _, node := range []string{"0", "1", "2", "3"} {
+		downs = append(downs, workload.Event{ID: "down" + node, Kind: workload.NodeDown, Node: node, NodeGPUs: 8,
+			Time: time.Duration(origin.UnixNano()) + to})
+	}
+	if _, err := shorter.service.Ingest(t.Context(), controller.Call{}, "prod", downs); err != nil {
 		t.Fatal(err)
+	}
+	shorter.idle("prod")
+	early, err := shorter.service.ForecastQuality(t.Context(), "prod", origin.Add(from), origin.Add(to))
+	if err != nil || early.Grades == nil {
+		t.Fatal(early.Reason, err)
 	}
 	for i := range early.Hours {
 		a, b := early.Hours[i], got.Hours[i]

@@ -14,5 +14,5 @@ func (s *Snapshot) Grade(ctx context.Context, g *generation.Grader, from, to tim
 	return g.Grade(ctx, generation.GradeRequest{From: from, To: to,
 		Records:   durations.Observed(s.Ledger, s.State.At, s.State.At-from+Memory, s.work()),
 		Known:     s.known,
-		Submitted: s.arrivals(from-ArrivalMemory, to), Seed: seed})
+		Submitted: s.Ledger.Arrivals(from-ArrivalMemory, to), Seed: seed})
 }
