@@ -8,6 +8,7 @@ import (
 
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/round"
 )
 
 // ForecastQuality is how forecasts of past hours compare with the truth.
@@ -17,6 +18,8 @@ type ForecastQuality struct {
 	At     time.Time // event time
 	Method generation.Method
 	Reason string // why Grades is nil
+	// Limited is why the first hours are forecast from less than rounds knew; empty if they are not.
+	Limited string
 }
 
 // graded is the last ForecastQuality of a scheduler.
@@ -71,7 +74,12 @@ func (s *Service) ForecastQuality(ctx context.Context, id string, from, to time.
 	last.from, last.to = begin, end
 	last.ForecastQuality = ForecastQuality{Zero: p.zero, At: p.zero.Add(p.at), Method: method}
 	seen := v.at(p.ledger, p.at)
-	last.Grades, err = seen.Grade(ctx, last.grader, begin, end, v.settings(1).Seed)
+	kept := v.horizon(p.at)
+	last.Grades, err = seen.Grade(ctx, last.grader, begin, end, kept, v.settings(1).Seed)
+	if full := kept + round.ArrivalMemory; err == nil && kept > 0 && last.From < full {
+		last.Limited = fmt.Sprintf("forecasts of hours before %s know arrivals since %s alone; rounds knew 28 days of them",
+			p.zero.Add(full).Format(time.RFC3339), p.zero.Add(kept).Format(time.RFC3339))
+	}
 	if errors.Is(err, generation.ErrShortHistory) {
 		last.Reason, err = err.Error(), nil
 	}

@@ -184,6 +184,18 @@ func TestForecastQuality(t *testing.T) {
 	}
 }
 
+// Hours whose forecasts know fewer arrivals than rounds did are marked.
+func TestLimitedGrades(t *testing.T) {
+	const day = 24 * time.Hour
+	h := replayed(t, recordedDays(t, 40), 40*day, nil)
+	for at, limited := range map[time.Duration]bool{35 * day: true, 39 * day: false} {
+		got, err := h.service.ForecastQuality(t.Context(), "prod", origin.Add(at), origin.Add(at+2*time.Hour))
+		if err != nil || got.Grades == nil || (got.Limited != "") != limited {
+			t.Errorf("%v: %q, %q, %v", at, got.Reason, got.Limited, err)
+		}
+	}
+}
+
 // An account is that of the energy report on the same jobs.
 func TestEnergy(t *testing.T) {
 	w := recordedDays(t, 3)

@@ -55,6 +55,7 @@ interface Quality {
     medianRelativeError?: number;
   };
   noGradeReason?: string;
+  limitedReason?: string;
 }
 
 // windowOf is the query of the days before the last full hour of events: the same until the next one.
@@ -97,6 +98,7 @@ export function ForecastPage(p: { name: string; url: URL; style: Style }) {
           <Verdict tone="open" title={`${f.share(q.jobs?.coverage)} of ${f.plural(hours.length, "hour")} came within the band of 80 %`}>
             <p>From {f.instant(q.startTime, p.style)} to {f.instant(q.endTime, p.style)} ({f.zoneName(p.style)}). Each hour is
               forecast from what was known when it began, as rounds do ({q.method}), in {q.futures} futures.</p>
+            {q.limitedReason && <p>The first hours are bounded: {q.limitedReason}.</p>}
           </Verdict>
           <Section title="Arrivals" hint={`Forecast ${f.seconds(span(q.horizonDuration), p.style.unit)} ahead: the median and the band from 10 % to 90 % of the futures, which are predicted, beside what came, which is observed.`}>
             <Compared title="Jobs by hour" hours={hours} band={(h) => h.jobs} came={(h) => h.cameJobs} style={p.style} />

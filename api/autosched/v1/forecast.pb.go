@@ -43,6 +43,8 @@ type ForecastQuality struct {
 	Durations *ForecastQuality_Durations `protobuf:"bytes,10,opt,name=durations,proto3" json:"durations,omitempty"`
 	// Why nothing is graded; empty if something is.
 	NoGradeReason string `protobuf:"bytes,11,opt,name=no_grade_reason,json=noGradeReason,proto3" json:"no_grade_reason,omitempty"`
+	// Why the forecasts of the first hours learn from less than those of rounds then; empty if they do not.
+	LimitedReason string `protobuf:"bytes,12,opt,name=limited_reason,json=limitedReason,proto3" json:"limited_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -150,6 +152,13 @@ func (x *ForecastQuality) GetDurations() *ForecastQuality_Durations {
 func (x *ForecastQuality) GetNoGradeReason() string {
 	if x != nil {
 		return x.NoGradeReason
+	}
+	return ""
+}
+
+func (x *ForecastQuality) GetLimitedReason() string {
+	if x != nil {
+		return x.LimitedReason
 	}
 	return ""
 }
@@ -522,7 +531,7 @@ var File_autosched_v1_forecast_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_forecast_proto_rawDesc = "" +
 	"\n" +
-	"\x1bautosched/v1/forecast.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8c\f\n" +
+	"\x1bautosched/v1/forecast.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\f\n" +
 	"\x0fForecastQuality\x129\n" +
 	"\n" +
 	"start_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
@@ -536,7 +545,8 @@ const file_autosched_v1_forecast_proto_rawDesc = "" +
 	"\x05hours\x18\t \x03(\v2\".autosched.v1.ForecastQuality.HourR\x05hours\x12E\n" +
 	"\tdurations\x18\n" +
 	" \x01(\v2'.autosched.v1.ForecastQuality.DurationsR\tdurations\x12&\n" +
-	"\x0fno_grade_reason\x18\v \x01(\tR\rnoGradeReason\x1aD\n" +
+	"\x0fno_grade_reason\x18\v \x01(\tR\rnoGradeReason\x12%\n" +
+	"\x0elimited_reason\x18\f \x01(\tR\rlimitedReason\x1aD\n" +
 	"\x04Band\x12\x10\n" +
 	"\x03low\x18\x01 \x01(\x01R\x03low\x12\x16\n" +
 	"\x06middle\x18\x02 \x01(\x01R\x06middle\x12\x12\n" +

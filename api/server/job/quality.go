@@ -32,7 +32,8 @@ func (s *Service) GetForecastQuality(ctx context.Context, req *pb.GetForecastQua
 	if err != nil {
 		return nil, err
 	}
-	out := &pb.ForecastQuality{SchedulerTime: unlessNever(q.At), NoGradeReason: q.Reason}
+	out := &pb.ForecastQuality{SchedulerTime: unlessNever(q.At), NoGradeReason: q.Reason,
+		LimitedReason: q.Limited}
 	if q.Grades == nil {
 		return out, nil
 	}

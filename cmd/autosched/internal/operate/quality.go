@@ -80,6 +80,9 @@ func printQuality(out io.Writer, q *pb.ForecastQuality, hours bool) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if why := q.GetLimitedReason(); why != "" {
+		fmt.Fprintf(out, "bounded: %s\n", why)
+	}
 	if q.GetGpuHours() == nil {
 		fmt.Fprintln(out, "GPU-hours are not graded: jobs of more than a tenth of the hours have not ended")
 	}
