@@ -127,7 +127,7 @@ func (f *PlotFlag) Write(page func() (*chart.Page, error)) error {
 // leads.
 func NewPage(name string, synthetic bool, message string, print func(io.Writer) error) (*chart.Page, error) {
 	var text strings.Builder
-	if err := print(&text); err != nil {
+	if err := print(table.Kept(&text)); err != nil {
 		return nil, err
 	}
 	p := &chart.Page{Name: "AutoSched " + name, Synthetic: synthetic, Class: "open", Text: text.String()}

@@ -32,8 +32,17 @@ func terminal(w io.Writer) int {
 	return 0
 }
 
+// kept is a writer of a text that is no output of a terminal.
+type kept struct{ io.Writer }
+
+// Kept returns a writer of a text in a file: its width is not known, whatever COLUMNS says.
+func Kept(w io.Writer) io.Writer { return kept{w} }
+
 // known is the number of columns of a terminal. Elsewhere it is that of the environment variable COLUMNS, or 0.
 func known(w io.Writer) int {
+	if _, ok := w.(kept); ok {
+		return 0
+	}
 	if n := terminal(w); n > 0 {
 		return n
 	}

@@ -2,8 +2,8 @@ package operate
 
 import (
 	"fmt"
+	"io"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -18,10 +18,6 @@ func plotLoad(plot *cli.PlotFlag, scheduler string, x *pb.ForecastLoadResponse) 
 	return plot.Write(func() (*chart.Page, error) {
 		if why := x.GetNoFuturesReason(); why != "" {
 			return nil, fmt.Errorf("there is no forecast to draw: %s", why)
-		}
-		var text strings.Builder
-		if err := printForecast(&text, x); err != nil {
-			return nil, err
 		}
 		points := x.GetPoints()
 		begin := points[0].GetSchedulerTime().AsTime()
@@ -42,17 +38,23 @@ func plotLoad(plot *cli.PlotFlag, scheduler string, x *pb.ForecastLoadResponse) 
 					&chart.Line{Mark: chart.Mark{Name: "middle", Color: chart.Series(slot)}, Points: middle}}}
 		}
 		last := points[len(points)-1]
-		return &chart.Page{Name: "Load of " + scheduler, Class: "open",
-			Lead: fmt.Sprintf("In %.3g hours %g GPUs are in use and %g are waited for, in the middle of %d futures.",
+		p, err := cli.NewPage("load: "+scheduler, false,
+			fmt.Sprintf("In %.3g hours %g GPUs are in use and %g are waited for, in the middle of %d futures.",
 				last.GetSchedulerTime().AsTime().Sub(begin).Hours(), last.GetBusyGpus().GetMiddle(),
 				last.GetWaitingGpus().GetMiddle(), x.GetFutures()),
-			Details: slices.DeleteFunc([]string{x.GetLimitedReason()}, func(s string) bool { return s == "" }),
-			Text:    text.String(),
-			Sections: []chart.Section{{Title: "Load",
-				Hint: "Simulated from " + cli.Instant(points[0].GetSchedulerTime()) + ".",
-				Rows: []chart.Row{{Height: 320, Charts: []*chart.Chart{
-					draw("GPUs in use", 0, (*pb.ForecastLoadResponse_Point).GetBusyGpus),
-					draw("GPUs waited for", 1, (*pb.ForecastLoadResponse_Point).GetWaitingGpus)}}}}}}, nil
+			func(w io.Writer) error { return printForecast(w, x) })
+		if err != nil {
+			return nil, err
+		}
+		if why := x.GetLimitedReason(); why != "" {
+			p.Details = append(p.Details, why)
+		}
+		p.Sections = []chart.Section{{Title: "Load",
+			Hint: "Simulated from " + cli.Instant(points[0].GetSchedulerTime()) + ".",
+			Rows: []chart.Row{{Height: 320, Charts: []*chart.Chart{
+				draw("GPUs in use", 0, (*pb.ForecastLoadResponse_Point).GetBusyGpus),
+				draw("GPUs waited for", 1, (*pb.ForecastLoadResponse_Point).GetWaitingGpus)}}}}}
+		return p, nil
 	})
 }
 
@@ -64,10 +66,6 @@ func plotTimeline(plot *cli.PlotFlag, scheduler string, t *pb.Timeline) error {
 	return plot.Write(func() (*chart.Page, error) {
 		if len(t.GetRows()) == 0 {
 			return nil, fmt.Errorf("there is no row to draw")
-		}
-		var text strings.Builder
-		if err := printTimeline(&text, t); err != nil {
-			return nil, err
 		}
 		rows := t.GetRows()[:min(plotRows, len(t.GetRows()))]
 		width := t.GetBucketDuration().AsDuration().Hours()
@@ -92,11 +90,15 @@ func plotTimeline(plot *cli.PlotFlag, scheduler string, t *pb.Timeline) error {
 		if more := len(t.GetRows()) - len(rows); more > 0 {
 			hint += fmt.Sprintf(" The text has %d more rows.", more)
 		}
-		return &chart.Page{Name: "Timeline of " + scheduler, Class: "open", Text: text.String(),
-			Lead: fmt.Sprintf("%s waited or ran in the %s from %s.", units.Plural(int(t.GetJobCount()), "job"),
+		p, err := cli.NewPage("timeline: "+scheduler, false,
+			fmt.Sprintf("%s waited or ran in the %s from %s.", units.Plural(int(t.GetJobCount()), "job"),
 				spanText(durationpb.New(t.GetEndTime().AsTime().Sub(t.GetStartTime().AsTime()))),
 				cli.Instant(t.GetStartTime())),
-			Sections: []chart.Section{{Title: "GPUs", Hint: hint,
-				Rows: []chart.Row{{Height: 340, Charts: charts}}}}}, nil
+			func(w io.Writer) error { return printTimeline(w, t) })
+		if err != nil {
+			return nil, err
+		}
+		p.Sections = []chart.Section{{Title: "GPUs", Hint: hint, Rows: []chart.Row{{Height: 340, Charts: charts}}}}
+		return p, nil
 	})
 }
