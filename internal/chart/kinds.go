@@ -9,7 +9,7 @@ type Estimate struct {
 	Color            Color
 }
 
-// RowHeight is the height of a row of [Estimates], and RowsHeight that of a chart with n of them.
+// rowHeight is the height of a row of [Estimates].
 const rowHeight = 26
 
 // RowsHeight is the height of [Estimates] with n rows.

@@ -44,7 +44,8 @@ type Section struct {
 	Rows        []Row
 }
 
-// Widths of figures in pixels: PageWidth across a screen, beside the message, and PhoneWidth on a phone.
+// Sizes of figures in pixels: PageWidth is that across a screen, PhoneWidth that on a phone, and the first figure is
+// beside the message.
 const (
 	PageWidth, PhoneWidth   = 1076, 340
 	firstWidth, firstHeight = 505, 300

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/autosched/autosched/causal/model"
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 )
 
 // objectiveEffects has the effects on one objective.
@@ -330,6 +332,14 @@ func (l *learnt) beyond(settings []model.Setting) []string {
 	return out
 }
 
+// relative is the change in per cent of the value before, "" if that is 0.
+func relative(a *model.Answer) string {
+	if a.Before == 0 {
+		return ""
+	}
+	return units.Change((a.After - a.Before) / math.Abs(a.Before))
+}
+
 func (l *learnt) printWhatIf(w io.Writer, x *whatIf) error {
 	if err := l.print(w, effectNumbers); err != nil {
 		return err
@@ -355,8 +365,12 @@ func (l *learnt) printWhatIf(w io.Writer, x *whatIf) error {
 		if a.Head == "structural" {
 			head = "the graph"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s (%+.1f %%)\t%s to %s\t%s\t%s\n", a.Objective, short(a.Before), short(a.After),
-			signed(a.After-a.Before), 100*(a.After/a.Before-1), short(a.Low), short(a.High), identified, head)
+		change := signed(a.After - a.Before)
+		if text := relative(&a); text != "" {
+			change += " (" + text + ")"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s to %s\t%s\t%s\n", a.Objective, short(a.Before), short(a.After),
+			change, short(a.Low), short(a.High), identified, head)
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -45,9 +46,7 @@ func (l *learnt) effectsPage(x *effects) (*chart.Page, error) {
 			rows = append(rows, row)
 		}
 		if message == "" && len(o.Effects) > 0 {
-			e := o.Effects[0]
-			message = fmt.Sprintf("%s is the surest to move %s, by %.1f %% of its mean. Predicted from %d rows.",
-				e.Parameter, o.Objective, e.Percent, l.table.Rows())
+			message = fmt.Sprintf("%s Predicted from %d rows.", surest(&o), l.table.Rows())
 		}
 		c := chart.Estimates("lowest to highest mean, with the 90 % interval", 0, rows)
 		c.Title = "Effect on " + o.Objective
@@ -58,14 +57,24 @@ func (l *learnt) effectsPage(x *effects) (*chart.Page, error) {
 	})
 }
 
+// surest names the parameter whose effect has the highest lower bound, if that is above 0.
+func surest(o *objectiveEffects) string {
+	e := o.Effects[0]
+	if e.Low <= 0 {
+		return fmt.Sprintf("No parameter is sure to move %s: the interval of each effect includes 0.", o.Objective)
+	}
+	return fmt.Sprintf("%s is the surest to move %s, by %.1f %% of its mean.", e.Parameter, o.Objective, e.Percent)
+}
+
 // whatIfPage draws each objective before and after.
 func (l *learnt) whatIfPage(x *whatIf) (*chart.Page, error) {
 	var charts []*chart.Chart
 	message := ""
 	for _, a := range x.Answers {
 		if message == "" {
-			message = fmt.Sprintf("%s is predicted to change by %+.1f %%. From %s to %s, 90 %% interval %s to %s.",
-				a.Objective, 100*(a.After/a.Before-1), short(a.Before), short(a.After), short(a.Low), short(a.High))
+			message = fmt.Sprintf("%s is predicted to change by %s. From %s to %s, 90 %% interval %s to %s.",
+				a.Objective, cmp.Or(relative(&a), signed(a.After-a.Before)), short(a.Before), short(a.After),
+				short(a.Low), short(a.High))
 		}
 		c := chart.Estimates(a.Objective, a.Before, []chart.Estimate{
 			{Name: "before", Value: a.Before, Color: chart.Gray, Tip: "before: " + short(a.Before)},
