@@ -310,7 +310,8 @@ func TestHTML(t *testing.T) {
 		want []string
 		not  []string
 	}{
-		"tiny":      {tiny(), []string{"Keep what runs.", "Changes of configuration", "How to read"}, []string{"SYNTHETIC"}},
+		"tiny": {tiny(), []string{"Keep what runs.", "Changes of configuration", "How to read", "the band is noise"},
+			[]string{"SYNTHETIC"}},
 		"many jobs": {decided(many, other), []string{"Change once.", "--set backfill=true"}, nil},
 		"one method": {one, []string{"Keep what runs.", "Tuning every hour: not evaluated"},
 			[]string{"Changes of configuration", "against the alternatives"}},
