@@ -2,9 +2,12 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"time"
@@ -18,10 +21,18 @@ import (
 	"github.com/autosched/autosched/lab/paper"
 )
 
+// resultsFolder has the results of this repository, which its pages show.
+const resultsFolder = "lab/paper/results"
+
+type paperOptions struct {
+	paper.Run
+	figure, only, page, readme   string
+	core, render, estimate, json bool
+	given                        func(flag string) bool
+}
+
 func newPaperCmd() *cobra.Command {
-	var r paper.Run
-	var figure, only, page, readme string
-	var core, render, estimate, asJSON bool
+	var o paperOptions
 	cmd := &cobra.Command{
 		Use:   "paper",
 		Short: "Measure the figures and tables of the AutoSched paper, and write the page that compares them",
@@ -38,89 +49,122 @@ take Philly's place under that name; it has more jobs, and gives other numbers.`
   autosched-lab paper --render`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			notes := cmd.ErrOrStderr()
-			r.Show = func(format string, values ...any) { fmt.Fprintf(notes, format+"\n", values...) }
-			if r.Jobs < 0 {
-				return cli.Usage(fmt.Errorf("--jobs: %d is negative", r.Jobs))
-			}
-			show := func() error {
-				err := paper.Write(r.Results, page, readme)
-				if err != nil || !asJSON {
-					return err
-				}
-				rows, err := paper.Rows(r.Results)
-				if err != nil {
-					return err
-				}
-				return schema.Write(cmd.OutOrStdout(), "paper-figures/v1", map[string]any{"figures": rows})
-			}
-			if render {
-				return show()
-			}
-			r.Commit = cmp.Or(r.Commit, built())
-			selected, err := paper.Units(figure, core)
-			if err != nil {
-				return cli.Usage(fmt.Errorf("--figure: %w", err))
-			}
-			if only != "" {
-				name, err := regexp.Compile(only)
-				if err != nil {
-					return cli.Usage(fmt.Errorf("--only: %w", err))
-				}
-				selected = slices.DeleteFunc(selected, func(u paper.Unit) bool { return !name.MatchString(u.ID()) })
-				if len(selected) == 0 {
-					return cli.Usage(errors.New("--only selects no unit: units are named experiment/name"))
-				}
-			}
-			left, err := r.Left(selected)
-			if err != nil {
+			if err := o.check(); err != nil {
 				return err
 			}
-			seconds := 0.
-			for _, u := range left {
-				seconds += u.Seconds
-			}
-			fmt.Fprintf(notes, "%d of %d units are left, about %v of processor time, %d at a time\n", len(left),
-				len(selected), time.Duration(seconds*float64(time.Second)).Round(time.Second),
-				cells.Jobs(r.Jobs, len(left)))
-			if estimate {
-				return nil
-			}
-			missing, err := r.Measure(cmd.Context(), left)
-			counts := map[string]int{}
-			for _, u := range missing {
-				if u.Peer != "" {
-					fmt.Fprintf(notes, "%s is not measured: there is no folder %s in --peers\n", u.ID(), u.Peer)
-				} else {
-					counts[u.Data]++
+			if !o.render {
+				if done, err := o.measure(cmd.Context(), cmd.ErrOrStderr()); err != nil || !done {
+					return err
 				}
 			}
-			for _, file := range slices.Sorted(maps.Keys(counts)) {
-				fmt.Fprintf(notes, "%s is not in %s: %s not measured. Get %s\n", file, r.Traces,
-					units.Plural(counts[file], "unit"), paper.Source(file, r.Traces))
-			}
-			if err != nil {
-				return err
-			}
-			return show()
+			return o.show(cmd.OutOrStdout())
 		},
 	}
+	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()
-	fl.StringVar(&figure, "figure", "", "only this figure or table, such as 9 or table-3")
-	fl.BoolVar(&core, "core", false, "only the core set, without the fortnights: two hours on one processor")
-	fl.StringVar(&only, "only", "", "regular expression of units, named experiment/name")
-	fl.BoolVar(&estimate, "estimate", false, "say how long it takes, and measure nothing")
-	fl.BoolVar(&render, "render", false, "measure nothing, write the page of what the files of results have")
-	fl.IntVar(&r.Jobs, "jobs", 1, "units measured at a time, 0 for one per processor; results do not depend on it")
-	fl.StringVarP(&r.Results, "out", "o", "lab/paper/results", "folder of the files of results")
-	fl.StringVar(&page, "page", "docs/paper.md", "page to write; its plots go into a folder of its name beside it")
-	fl.StringVar(&readme, "readme", "README.md", "page whose table of results is written, between its marks; empty: none")
-	fl.StringVar(&r.Traces, "data", "../shared/traces", "folder that holds the recorded traces")
-	fl.StringVar(&r.Peers, "peers", "", "folder with the repositories of Tiresias and Lucid under these names, for speed")
-	fl.StringVar(&r.Commit, "build", "", "commit of the code measured; default: that of this program")
-	fl.BoolVar(&asJSON, "json", false, "print the table of figures as JSON for programs")
+	fl.StringVar(&o.figure, "figure", "", "only this figure or table, such as 9 or table-3")
+	fl.BoolVar(&o.core, "core", false, "only the core set, without the fortnights: two hours on one processor")
+	fl.StringVar(&o.only, "only", "", "regular expression of units, named experiment/name")
+	fl.BoolVar(&o.estimate, "estimate", false, "say how long it takes, and measure nothing")
+	fl.BoolVar(&o.render, "render", false, "measure nothing, write the page of what the files of results have")
+	fl.IntVar(&o.Jobs, "jobs", 1, "units measured at a time, 0 for one per processor; results do not depend on it")
+	fl.StringVarP(&o.Results, "out", "o", resultsFolder, "folder of the files of results")
+	fl.StringVar(&o.page, "page", "docs/paper.md",
+		"page to write; its plots go into a folder of its name beside it; of another --out: paper.md in it")
+	fl.StringVar(&o.readme, "readme", "README.md",
+		"page whose table of results is written, between its marks; empty, or of another --out: none")
+	fl.StringVar(&o.Traces, "data", "../shared/traces", "folder that holds the recorded traces")
+	fl.StringVar(&o.Peers, "peers", "", "folder with the repositories of Tiresias and Lucid under these names, for speed")
+	fl.StringVar(&o.Commit, "build", "", "commit of the code measured; default: that of this program")
+	fl.BoolVar(&o.json, "json", false, "print the table of figures as JSON for programs")
 	_ = cmd.RegisterFlagCompletionFunc("figure", cli.ListOf(paper.FigureIDs()...))
 	return cmd
+}
+
+// check completes the options: results of another folder leave the pages of this repository alone.
+func (o *paperOptions) check() error {
+	if o.Jobs < 0 {
+		return cli.Usage(fmt.Errorf("--jobs: %d is negative", o.Jobs))
+	}
+	if filepath.Clean(o.Results) != filepath.FromSlash(resultsFolder) {
+		if !o.given("page") {
+			o.page = filepath.Join(o.Results, "paper.md")
+		}
+		if !o.given("readme") {
+			o.readme = ""
+		}
+	}
+	o.Commit = cmp.Or(o.Commit, built())
+	return nil
+}
+
+// units are the selected ones.
+func (o *paperOptions) units() ([]paper.Unit, error) {
+	out, err := paper.Units(o.figure, o.core)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("--figure: %w", err))
+	}
+	if o.only == "" {
+		return out, nil
+	}
+	name, err := regexp.Compile(o.only)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("--only: %w", err))
+	}
+	out = slices.DeleteFunc(out, func(u paper.Unit) bool { return !name.MatchString(u.ID()) })
+	if len(out) == 0 {
+		return nil, cli.Usage(errors.New("--only selects no unit: units are named experiment/name"))
+	}
+	return out, nil
+}
+
+// measure measures the units that are left; it returns false where it says only how long that takes.
+func (o *paperOptions) measure(ctx context.Context, notes io.Writer) (done bool, err error) {
+	selected, err := o.units()
+	if err != nil {
+		return false, err
+	}
+	left, err := o.Left(selected)
+	if err != nil {
+		return false, err
+	}
+	seconds := 0.
+	for _, u := range left {
+		seconds += u.Seconds
+	}
+	fmt.Fprintf(notes, "%d of %d units are left, about %v of processor time, %d at a time\n", len(left), len(selected),
+		time.Duration(seconds*float64(time.Second)).Round(time.Second), cells.Jobs(o.Jobs, len(left)))
+	if o.estimate {
+		return false, nil
+	}
+	o.Show = func(format string, values ...any) { fmt.Fprintf(notes, format+"\n", values...) }
+	missing, err := o.Measure(ctx, left)
+	counts := map[string]int{}
+	for _, u := range missing {
+		if u.Peer != "" {
+			fmt.Fprintf(notes, "%s is not measured: there is no folder %s in --peers\n", u.ID(), u.Peer)
+		} else {
+			counts[u.Data]++
+		}
+	}
+	for _, file := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(notes, "%s is not in %s: %s not measured. Get %s\n", file, o.Traces,
+			units.Plural(counts[file], "unit"), paper.Source(file, o.Traces))
+	}
+	return true, err
+}
+
+// show writes the pages of the results, and the figures as JSON where that is asked for.
+func (o *paperOptions) show(out io.Writer) error {
+	err := paper.Write(o.Results, o.page, o.readme)
+	if err != nil || !o.json {
+		return err
+	}
+	rows, err := paper.Rows(o.Results)
+	if err != nil {
+		return err
+	}
+	return schema.Write(out, "paper-figures/v1", map[string]any{"figures": rows})
 }
 
 // built is the commit of this program in eight digits, with a + where its source was changed since.

@@ -61,6 +61,20 @@ func TestPaper(t *testing.T) {
 		page); code != 1 || !strings.Contains(errs, page+": there is no line "+paper.Begin) {
 		t.Errorf("a page without marks: exit %d, %s", code, errs)
 	}
+	elsewhere := filepath.Join(dir, "elsewhere")
+	if err := os.Rename(filepath.Join(dir, "results"), elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir) // there is no docs/paper.md here
+	if code, _, errs := clitest.Run("paper", "--render", "--out", elsewhere); code != 0 {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+	if _, err := os.Stat(filepath.Join(elsewhere, "paper.md")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat("docs"); err == nil {
+		t.Error("results of another folder are written into docs")
+	}
 	for _, wrong := range [][]string{{"--figure", "99"}, {"--only", "("}, {"--only", "none"},
 		{"--jobs", "-1"}} {
 		if code, _, errs := clitest.Run(append([]string{"paper"}, wrong...)...); code != 2 ||
