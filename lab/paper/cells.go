@@ -1,6 +1,8 @@
 package paper
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -12,6 +14,8 @@ import (
 type results struct {
 	all map[string]*Result
 	err error
+	// traces are the digests of the windows' traces.
+	traces map[string]string
 }
 
 func read[T any](r *results, id string) *T {
@@ -28,12 +32,21 @@ func read[T any](r *results, id string) *T {
 // cell is the outcomes of a method with each seed that is measured.
 type cell []*Outcome
 
+// cell refuses a window whose results are of several traces: they are not to be compared.
 func (r *results) cell(window, scheduler, method string) (out cell) {
 	for seed := 1; ; seed++ {
 		o := read[Outcome](r, methodID(window, scheduler, method, seed))
 		if o == nil {
 			return out
 		}
+		if r.traces == nil {
+			r.traces = map[string]string{}
+		}
+		if first := cmp.Or(r.traces[window], o.Digest); first != o.Digest && r.err == nil {
+			r.err = fmt.Errorf("%s: of the trace %s, others of this window of %s: measure each trace into a folder of its own",
+				methodID(window, scheduler, method, seed), o.Digest, first)
+		}
+		r.traces[window] = o.Digest
 		out = append(out, o)
 	}
 }

@@ -467,7 +467,7 @@ func (p *page) overhead() {
 	if len(rows) == 0 {
 		return
 	}
-	p.printf("\n### What a round costs\n\nProcessor time of a round over that of one simulation of the window under the default, " +
+	p.printf("\n### A round beside a simulation\n\nProcessor time of a round over that of one simulation of the window under the default, " +
 		"in one run: the median, the least and\nthe most of windows and schedulers; measurements of a round. The paper has 100 s a " +
 		"round, with simulations of minutes.\n")
 	p.table(1, "method", "cells", "measurements", "median", "least", "most")
@@ -486,7 +486,7 @@ func (p *page) fair() {
 		"share is the objective.\n")
 	p.table(1, append([]string{"window"}, fairMethods...)...)
 	for i := range windows {
-		if x := &windows[i]; x.all {
+		if x := &windows[i]; len(p.cell(x.name, fairThemis, "default")) > 0 {
 			row := []string{x.name}
 			for _, m := range fairMethods {
 				row = append(row, percent(p.cell(x.name, fairThemis, m).mean(fairShare)))
@@ -505,7 +505,8 @@ func (p *page) ablations() {
 ### What the parts are worth (10, 14, 19, and autosched's own)
 
 Average JCT of the whole tuner over that without the part, geometric means over windows and schedulers, with the least
-and the most: below 1 the part helps. Measurements of a round are over the whole tuner's.
+and the most: below 1 the part helps. Measurements of a round are over the whole tuner's. The service's rounds use no causal
+model: autosched has none to leave out.
 `)
 	p.table(2, "tuner", "without, or with", "ratio", "least", "most", "cells", "measurements")
 	var rows [][3]string
@@ -550,8 +551,9 @@ func (p *page) aggregator() {
 	}
 	p.printf("\n### The trace aggregator (12, 16, 20b)\n\nGroups of four GPUs. Kendall's rank correlation of 20 configurations " +
 		"on groups and on jobs; beside it that of the same\njobs, each up to a minute later; the loss by choosing on groups; " +
-		"the speed-up of a measurement, a time.\n")
-	p.table(2, "window", "scheduler", "jobs", "groups", "tau", "tau, moved", "lost, %", "speed-up", "most")
+		"" +
+		"by how much the objective is higher on groups, the bias;\nthe speed-up of a measurement, a time.\n")
+	p.table(2, "window", "scheduler", "jobs", "groups", "tau", "tau, moved", "lost, %", "bias", "speed-up", "most")
 	for i := range windows {
 		for _, s := range schedulerNames {
 			id := "aggregator/" + windows[i].name + "/" + s
@@ -561,8 +563,8 @@ func (p *page) aggregator() {
 			}
 			t := p.all[id].Times
 			p.row(windows[i].name, s, number("%.0f", g.JobsIn), number("%.0f", g.JobsOut), number("%.2f", g.Tau),
-				number("%.2f", g.Noise), percent(g.Lost), number("%.2f", t["speedup"]), number("%.2f",
-					t["most_speedup"]))
+				number("%.2f", g.Noise), percent(g.Lost), signed(g.Bias), number("%.2f", t["speedup"]),
+				number("%.2f", t["most_speedup"]))
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/autosched/autosched/internal/chart"
 )
@@ -99,19 +100,33 @@ func (p *page) write() {
 	for _, r := range p.all {
 		commits[r.Commit] = true
 	}
+	var units, measured [2]int // of the core set, and others
+	var hours [2]float64
+	for _, u := range allUnits() {
+		k := 0
+		if !u.Core {
+			k = 1
+		}
+		units[k]++
+		hours[k] += u.Seconds / time.Hour.Seconds()
+		if p.all[u.ID()] != nil {
+			measured[k]++
+		}
+	}
 	p.printf("# The AutoSched paper, measured\n\nGao et al., \"AutoSched: An Adaptive Self-configured Framework for Scheduling " +
 		"Deep Learning Training Workloads\", ICS 2024.\n")
 	p.summary()
 	p.printf(`
-This page is generated: tables and plots from the files in lab/paper/results, by bin/autosched-lab (make lab):
+This page is generated: tables and plots from the files in lab/paper/results, by a program that `+"`make lab`"+` builds:
 
-    autosched-lab paper --core --estimate
-    autosched-lab paper --core --jobs 2
-    autosched-lab paper --render
+    bin/autosched-lab paper --core --estimate
+    bin/autosched-lab paper --core --jobs 2
+    bin/autosched-lab paper --render
 
 The first says how long the second takes, which goes on where it was ended and writes this page. Each result names its
-command, commit and seed; equal inputs give equal numbers, but for times, which are ratios within one run. %d results,
-commit %s.
+command, commit and seed; equal inputs give equal numbers, but for times, which are ratios within one run. Measured are %d
+of the %d units of the core set, and %d of the %d others; commits
+%s.
 
 **Data.** Windows named -like are drawn from published statistics and need no file. Those named philly need jobs of
 [Philly](traces.md) as philly/jobs.csv.gz in the folder --data: here a CSV derivative of the trace with 82,247 of its
@@ -122,12 +137,14 @@ it, and measures the rest; rows and columns as published give the same numbers a
 and PAI 2020 traces of the paper are not at hand: helios-like and pai-like stand for them; of Helios's cluster Earth
 there are loads, no jobs. Clusters are sized by their mean load, as the paper
 sized its own; the days that are measured have loads of .5 to 3.1. The core set has windows of one to five days, with
-two days of warm-up. Without --core there are fortnights on 70 nodes, too, as the paper has: 13 hours of processor time
-instead of two.
-`, len(p.all), strings.Join(slices.Sorted(maps.Keys(commits)), ", "))
+two days of warm-up. Without --core there are fortnights on 70 nodes, too, as the paper has: %.0f hours of
+processor time instead of %.0f.
+`, measured[0], units[0], measured[1], units[1], strings.Join(slices.Sorted(maps.Keys(commits)), ", "),
+		hours[0]+hours[1], hours[0])
 	p.headline()
 	p.figures()
-	p.missing()
+	p.printf("\n## Not built\n\n- The 5-minute rounds of the published tuner after bursts: an hourly round is " +
+		"measured.\n")
 }
 
 // headlineMethods in order, with the names of columns.
@@ -242,7 +259,6 @@ func (p *page) headlinePlot() {
 		strings.Join(names, ", "))
 }
 
-// figures writes a table of the figures that are built, then a section for each that has one.
 // Row is a figure or table of the paper beside what is measured here.
 type Row struct {
 	ID    string `json:"figure"`
@@ -293,6 +309,7 @@ func (p *page) rows() (out []Row) {
 	return out
 }
 
+// figures writes a table of the paper's figures, then a section for each that has one.
 func (p *page) figures() {
 	p.printf("\n## Figures and tables\n\nRatios of a few windows by name, of many their range and geometric mean. \"The same\" " +
 		"compares with the paper's range.\n")
@@ -307,12 +324,6 @@ func (p *page) figures() {
 			f.detail(p)
 		}
 	}
-}
-
-func (p *page) missing() {
-	p.printf("\n## Not built\n\n")
-	p.printf(`- The 5-minute rounds of the published tuner after bursts: an hourly round is what is measured.
-`)
 }
 
 // rejection is whether a causal model saves trials of a slow evaluator.

@@ -312,4 +312,17 @@ func TestGained(t *testing.T) {
 	if got := g.text() + ", " + g.lost(); got != "-28.6 % (-28.6 % to -28.6 %), 1 of 2, worst +2.0 %" {
 		t.Error(got)
 	}
+	if got := r.broken("daily"); r.err != nil || got != "" {
+		t.Errorf("%q, %v, want no guards compared", got, r.err)
+	}
+	for seed, text := range []string{`{"trace": "a", "guards_broken": 2}`, `{"trace": "a", "guards_broken": 0}`} {
+		all[methodID("pai", "themis", "autosched", seed+1)] = &Result{Values: json.RawMessage(text)}
+	}
+	if got := r.broken("autosched"); got != "1 of 2" {
+		t.Errorf("guards broken: %q", got)
+	}
+	all[methodID("pai", "themis", "default", 1)] = &Result{Values: json.RawMessage(`{"trace": "b"}`)}
+	if r.cell("pai", "themis", "default"); r.err == nil || !strings.Contains(r.err.Error(), "of the trace b") {
+		t.Errorf("a window of two traces: %v", r.err)
+	}
 }

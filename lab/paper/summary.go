@@ -101,8 +101,9 @@ func (g *gained) lost() string {
 // summary is the table at the head of the page.
 func (p *page) summary() {
 	p.printf("\nAverage JCT against the scheduler's default, geometric means over windows with Tiresias, Themis and Lucid, in " +
-		"brackets 95 %%:\nbelow 0 jobs end earlier. Lost: cases whose jobs take more than 1 %% longer.\n")
-	p.table(1, "tuning", "windows with every method", "lost", "all windows", "lost")
+		"brackets 95 %%:\nbelow 0 jobs end earlier. Lost: cases whose jobs take more than 1 %% longer.\n" +
+		"Guards: runs that break one against the default, where that is compared.\n")
+	p.table(1, "tuning", "windows with every method", "lost", "guards", "all windows", "lost")
 	for _, m := range [][2]string{{"random-preset", "a preset drawn at random"},
 		{"fixed-history", "once, the best of the days before"}, {"daily", "once, by the daily rule"},
 		{"selftune", "every hour, SelfTune's method"}, {"published", "every hour, the paper's tuner"},
@@ -111,12 +112,36 @@ func (p *page) summary() {
 		if !ok {
 			continue
 		}
-		row := []string{m[1], every.text(), every.lost(), "", ""}
+		row := []string{m[1], every.text(), every.lost(), p.broken(m[0]), "", ""}
 		if all, _ := p.gained(m[0], anyWindow); all.n > every.n {
-			row[3], row[4] = all.text(), all.lost()
+			row[4], row[5] = all.text(), all.lost()
 		}
 		p.row(row...)
 	}
+}
+
+// broken counts the runs of a method that break a guard, on the windows of all methods; "" where none is compared.
+func (r *results) broken(method string) string {
+	n, of := 0, 0
+	for i := range windows {
+		for _, s := range schedulerNames {
+			if !windows[i].all {
+				continue
+			}
+			for _, o := range r.cell(windows[i].name, s, method) {
+				if o.Broken == nil {
+					continue
+				}
+				if of++; *o.Broken > 0 {
+					n++
+				}
+			}
+		}
+	}
+	if of == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d", n, of)
 }
 
 // Begin and End are the lines around the part of a README that is written.
@@ -159,7 +184,9 @@ func writeReadme(folder, path string) error {
 func (r *results) traceNames() (out []string) {
 	for i := range windows {
 		x := &windows[i]
-		if _, ok := r.gained("daily", func(y *window) bool { return x == y }); ok && !slices.Contains(out, x.set) {
+		if !slices.Contains(out, x.set) && slices.ContainsFunc(schedulerNames, func(s string) bool {
+			return len(r.cell(x.name, s, "default")) > 0 && len(r.cell(x.name, s, "daily")) > 0
+		}) {
 			out = append(out, x.set)
 		}
 	}

@@ -118,21 +118,20 @@ func (x *Described) periods(counts []float64) {
 	x.Daily, x.Weeks = roundTo(x.Daily, 4), roundTo(x.Weeks, 4)
 }
 
-// byHour spreads values of successive hours by hour of the day, of which the first is named.
+// byHour has the mean, the tenth and the ninetieth percentile of successive hours by hour of the day, of which the
+// first is named.
 func byHour(values []float64, first int) (out [][3]float64) {
 	for h := range 24 {
 		var v []float64
 		for i := (h - first + 24) % 24; i < len(values); i += 24 {
 			v = append(v, values[i])
 		}
-		out = append(out, spreadOf(v, 4))
-	}
-	for h := range out { // a mean in the middle's place
-		sum, n := 0., 0
-		for i := (h - first + 24) % 24; i < len(values); i += 24 {
-			sum, n = sum+values[i], n+1
+		mean := 0.
+		if len(v) > 0 {
+			mean = roundTo(stats.Mean(v), 4)
 		}
-		out[h] = [3]float64{roundTo(sum/float64(max(1, n)), 4), out[h][0], out[h][2]}
+		spread := spreadOf(v, 4)
+		out = append(out, [3]float64{mean, spread[0], spread[2]})
 	}
 	return out
 }

@@ -63,7 +63,7 @@ take Philly's place under that name; it has more jobs, and gives other numbers.`
 	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()
 	fl.StringVar(&o.figure, "figure", "", "only this figure or table, such as 9 or table-3")
-	fl.BoolVar(&o.core, "core", false, "only the core set, without the fortnights: two hours on one processor")
+	fl.BoolVar(&o.core, "core", false, "only the core set: without the fortnights and the speed of other simulators")
 	fl.StringVar(&o.only, "only", "", "regular expression of units, named experiment/name")
 	fl.BoolVar(&o.estimate, "estimate", false, "say how long it takes, and measure nothing")
 	fl.BoolVar(&o.render, "render", false, "measure nothing, write the page of what the files of results have")
