@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -260,4 +261,50 @@ func FuzzConfigRecord(f *testing.F) {
 			t.Fatalf("%s is %v", text, read)
 		}
 	})
+}
+
+// TestReplayGoesOnWhereItStopped: a search of a damaged file that passes the event to go on from is damage.
+func TestReplayGoesOnWhereItStopped(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	all := make([]workload.Event, 3)
+	for i := range all {
+		all[i] = workload.Event{ID: fmt.Sprint(i), Kind: workload.Submitted, Time: time.Duration(i+1) * time.Hour,
+			Job: workload.Job{ID: "j", GPUs: workload.GPUs(1)}}
+	}
+	if err := s.AppendEvents(t.Context(), "a", all); err != nil {
+		t.Fatal(err)
+	}
+	names, err := segmentNames(dir)
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	var keys [][]byte
+	if err := s.view(names[0], func(tx *bolt.Tx) error {
+		return tx.Bucket([]byte("a")).ForEach(func(k, _ []byte) error {
+			keys = append(keys, bytes.Clone(k))
+			return nil
+		})
+	}); err != nil || len(keys) != len(all) {
+		t.Fatal(len(keys), err)
+	}
+	for _, tc := range []struct {
+		from   []byte
+		events int // -1 of damage
+	}{
+		{[]byte{}, 3}, {keys[1], 2}, {append(bytes.Clone(keys[0]), 0), -1}, {append(bytes.Clone(keys[2]), 0), -1},
+	} {
+		p := segmentReplay{r: s, damage: controller.Damage{File: names[0]}}
+		err := s.view(names[0], func(tx *bolt.Tx) error {
+			_, err := p.read(tx, "a", tc.from)
+			return err
+		})
+		if errors.Is(err, ErrCorrupt) != (tc.events < 0) || err == nil && len(p.events) != tc.events {
+			t.Errorf("from %x: %d events, %v, want %d", tc.from, len(p.events), err, tc.events)
+		}
+	}
 }

@@ -298,8 +298,8 @@ func (p *segmentReplay) read(tx *bolt.Tx, scheduler string, from []byte) (next [
 	}
 	c, last := b.Cursor(), []byte(nil)
 	for k, v := c.Seek(from); k != nil; k, v = c.Next() {
-		if bytes.Compare(k, last) <= 0 || bytes.Compare(k, from) < 0 {
-			return nil, corrupt(k, "it is out of order")
+		if bytes.Compare(k, last) <= 0 || last == nil && len(from) > 0 && !bytes.Equal(k, from) {
+			return nil, corrupt(k, "it is out of order") // from was read: a search that passes it skips events
 		}
 		last = k
 		if p.until > 0 && len(k) == eventKeySize && binary.BigEndian.Uint64(k[8:]) > p.until {
@@ -315,6 +315,9 @@ func (p *segmentReplay) read(tx *bolt.Tx, scheduler string, from []byte) (next [
 			continue
 		}
 		p.events = append(p.events, e)
+	}
+	if last == nil && len(from) > 0 {
+		return nil, corrupt(from, "it is not found again")
 	}
 	return nil, nil
 }
