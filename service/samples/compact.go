@@ -157,18 +157,17 @@ func (l *log) cut(name fileName, end int64) error {
 	})
 }
 
-// drop removes the files of the oldest hours.
+// drop removes the files of the oldest hours. A log goes once it is compacted.
 func (l *log) drop() {
 	keep := l.store.o.Keep
 	for kind, most := range map[string]int{names[Raw]: keep[Raw], names[Fine]: keep[Fine], names[Coarse]: keep[Coarse],
-		iterationRaw: keep[Raw], iterationLog: keep[Raw]} {
+		iterationRaw: keep[Raw]} {
 		hours, err := l.store.hours(l.scheduler, kind)
 		if err != nil {
 			continue
 		}
 		for _, hour := range hours[:max(0, len(hours)-most)] {
-			err := l.do(func(files map[fileName]*os.File) error {
-				release(files, fileName{kind, hour})
+			err := l.do(func(map[fileName]*os.File) error {
 				delete(l.iterations, hour) // counted again if it comes again
 				return os.Remove(l.store.path(l.scheduler, kind, hour))
 			})
