@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/internal/units"
 )
 
 // Figure is a figure or table of the paper with its counterpart here.
@@ -347,8 +349,16 @@ func (p *page) fairOverDefault() string {
 }
 
 func (p *page) fairCausal() string {
-	return "with the causal model alone: " + p.fairOver("published", "published-no-controller") +
-		"; of one seed, as one round's luck decides later ones"
+	least, most := math.MaxInt, 0
+	for _, m := range []string{"published", "published-groups", "published-no-controller"} {
+		p.each(fairThemis, m, m, func(_ *window, a, _ cell) { least, most = min(least, len(a)), max(most, len(a)) })
+	}
+	seeds := units.Plural(most, "seed")
+	if least < most {
+		seeds = fmt.Sprintf("%d to %s", least, seeds)
+	}
+	return "with the causal model alone: " + p.fairOver("published", "published-no-controller") + "; of " + seeds +
+		": one round's luck decides later ones"
 }
 
 // text is the numbers measured: each of a few, or the range and the geometric mean of many.

@@ -3,13 +3,17 @@
 package paper
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/autosched/autosched/internal/cells"
@@ -78,7 +82,9 @@ func Units(figure string, core bool) ([]Unit, error) {
 			out = append(out, u)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Unit) int { return a.Rank - b.Rank })
+	slices.SortStableFunc(out, func(a, b Unit) int {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Seconds, b.Seconds))
+	})
 	return out, nil
 }
 
@@ -132,9 +138,94 @@ func (r *Run) Left(units []Unit) (out []Unit, err error) {
 	return out, nil
 }
 
+// Others are the units that have a result of another commit than the run's, those that take least first.
+func (r *Run) Others(units []Unit) (out []Unit, err error) {
+	known, err := Read(r.Results)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range units {
+		if x := known[u.ID()]; x != nil && x.Commit != r.Commit {
+			out = append(out, u)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Unit) int { return cmp.Compare(a.Seconds, b.Seconds) })
+	return out, nil
+}
+
 // Measure measures units that are not measured yet and appends each to its file of results once it is measured. Units
 // whose trace is not at hand are left out; it returns them.
 func (r *Run) Measure(ctx context.Context, units []Unit) (missing []Unit, err error) {
+	return r.measure(ctx, units, func(_ int, x *Result) (*Result, string) { return x, "" })
+}
+
+// Check measures units again. A result with the same values is then of the run's commit, and keeps its times; another
+// is replaced, and its name returned. No other run may write into the folder of results.
+func (r *Run) Check(ctx context.Context, units []Unit) (differ []string, missing []Unit, err error) {
+	known, err := Read(r.Results)
+	if err != nil {
+		return nil, nil, err
+	}
+	missing, err = r.measure(ctx, units, func(_ int, x *Result) (*Result, string) {
+		was := known[x.Unit]
+		if !sameValues(x.Values, was.Values) || x.Simulator != was.Simulator {
+			differ = append(differ, x.Unit)
+			return x, "  differs from that of " + was.Commit
+		}
+		if was.Times != nil {
+			x.Times = was.Times
+		}
+		return x, ""
+	})
+	slices.Sort(differ)
+	return differ, missing, errors.Join(err, r.tidy(units))
+}
+
+// sameValues compares two texts of JSON without their blanks.
+func sameValues(a, b json.RawMessage) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+}
+
+// tidy writes the files of units' results anew, sorted by unit and without results that later ones replace.
+func (r *Run) tidy(units []Unit) error {
+	done := map[string]bool{}
+	for i := range units {
+		path := r.file(&units[i])
+		if done[path] {
+			continue
+		}
+		done[path] = true
+		known, _, err := resultFile(path).Read()
+		if err != nil {
+			return err
+		}
+		if len(known) == 0 {
+			continue
+		}
+		var text bytes.Buffer
+		out := json.NewEncoder(&text)
+		out.SetEscapeHTML(false)
+		for _, name := range slices.Sorted(maps.Keys(known)) {
+			if err := out.Encode(known[name]); err != nil {
+				return err
+			}
+		}
+		if err := os.WriteFile(path+".new", text.Bytes(), 0o666); err != nil {
+			return err
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Run) file(u *Unit) string { return filepath.Join(r.Results, u.Experiment+".jsonl") }
+
+// measure measures units and appends of each the result that keep returns, which may add a remark to its progress.
+func (r *Run) measure(ctx context.Context, units []Unit, keep func(int, *Result) (*Result, string)) (missing []Unit,
+	err error) {
 	if err := os.MkdirAll(r.Results, 0o777); err != nil {
 		return nil, err
 	}
@@ -152,12 +243,11 @@ func (r *Run) Measure(ctx context.Context, units []Unit) (missing []Unit, err er
 		u := &units[i]
 		grid.Keys = append(grid.Keys, u.ID())
 		if files[u.Experiment] == nil {
-			files[u.Experiment] = resultFile(filepath.Join(r.Results, u.Experiment+".jsonl"))
+			files[u.Experiment] = resultFile(r.file(u))
 		}
 	}
-	grid.Cost = func(i int) cells.Cost {
-		// In order of rank: cells of a grid are computed in order of their cost.
-		return cells.Cost{Units: float64(1+units[i].Rank)*1e4 + units[i].Seconds, Kinds: []string{units[i].Experiment}}
+	grid.Cost = func(i int) cells.Cost { // in the order given
+		return cells.Cost{Units: float64(i), Kinds: []string{units[i].Experiment}}
 	}
 	grid.Compute = func(ctx context.Context, i int, _ func(float64)) (*Result, error) {
 		x, err := units[i].Measure(ctx, data)
@@ -170,11 +260,16 @@ func (r *Run) Measure(ctx context.Context, units []Unit) (missing []Unit, err er
 		}
 		return x, nil
 	}
+	var mu sync.Mutex
 	done := 0
 	grid.Keep = func(i int, x *Result) error {
+		mu.Lock()
+		defer mu.Unlock()
 		done++
+		took := x.took
+		x, remark := keep(i, x)
 		if r.Show != nil {
-			r.Show("%d of %d  %s  CPU %v", done, len(units), x.Unit, x.took)
+			r.Show("%d of %d  %s  CPU %v%s", done, len(units), x.Unit, took, remark)
 		}
 		return files[units[i].Experiment].Append(x)
 	}

@@ -217,6 +217,59 @@ func TestMeasureResumes(t *testing.T) {
 	}
 }
 
+// TestCheck: a result that comes out the same is of the new commit and keeps its times, another is replaced and named,
+// and the file has a line of each.
+func TestCheck(t *testing.T) {
+	units, err := Units("", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	units = slices.DeleteFunc(units, func(u Unit) bool {
+		return !strings.HasPrefix(u.ID(), "methods/pai-like-0.9/") || !strings.HasSuffix(u.ID(), "/default/1")
+	})
+	r := Run{Results: t.TempDir(), Commit: "old", Jobs: 1}
+	if _, err := r.Measure(t.Context(), units); err != nil {
+		t.Fatal(err)
+	}
+	if others, err := r.Others(units); err != nil || len(others) != 0 {
+		t.Errorf("%d results of another commit than their own: %v", len(others), err)
+	}
+	known, err := Read(r.Results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong, right := known["methods/pai-like-0.9/lucid/default/1"], known["methods/pai-like-0.9/themis/default/1"]
+	was := wrong.Values
+	wrong.Values, right.Times = json.RawMessage(`{"avg_jct_s": 1}`), map[string]float64{"a": 2}
+	file := resultFile(r.file(&units[0]))
+	for _, x := range []*Result{wrong, right} {
+		if err := file.Append(x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Commit = "new"
+	others, err := r.Others(units)
+	if err != nil || len(others) != 3 {
+		t.Fatalf("%d results of other commits: %v", len(others), err)
+	}
+	differ, missing, err := r.Check(t.Context(), others)
+	if err != nil || len(missing) > 0 || !slices.Equal(differ, []string{wrong.Unit}) {
+		t.Errorf("%v differ, %v missing: %v", differ, missing, err)
+	}
+	if known, err = Read(r.Results); err != nil {
+		t.Fatal(err)
+	}
+	if x := known[wrong.Unit]; x.Commit != "new" || !sameValues(x.Values, was) {
+		t.Errorf("%s of %s, want %s", x.Values, x.Commit, was)
+	}
+	if x := known[right.Unit]; x.Commit != "new" || x.Times["a"] != 2 {
+		t.Errorf("%+v, want its times", x)
+	}
+	if text, err := os.ReadFile(file.Path); err != nil || bytes.Count(text, []byte("\n")) != 3 {
+		t.Errorf("%s: %v", text, err)
+	}
+}
+
 // TestSpan: a method that is twice as fast on every stretch has an interval of 2, and one with a bad stretch is wide.
 func TestSpan(t *testing.T) {
 	of := func(last float64) cell {

@@ -42,11 +42,17 @@ var peerRuns = []struct {
 	{"Lucid", "srtf", "srtf", nil, lucidOptions},
 	{"Lucid", "tiresias", "tiresias", []string{"priority=service", "queues=2", "queue_thresholds=18000",
 		"starve_limit=0"}, lucidOptions},
+	{"TitanSched", "yarn-cs", "fifo", []string{"backfill=true"}, titanOptions},
+	{"TitanSched", "tiresias", "tiresias", []string{"priority=service", "queues=2", "queue_thresholds=14400",
+		"order=submit", "starve_limit=0"}, titanOptions},
+	{"TitanSched", "themis", "themis", []string{"lease_priority=time", "lease_term=300"}, titanOptions},
 }
 
 var (
 	tiresiasOptions = simulator.Options{Placement: simulator.Count, Peer: simulator.Peer{NoRestartCost: true}}
 	lucidOptions    = simulator.Options{Placement: simulator.ConsolidateWhole}
+	titanOptions    = simulator.Options{Round: time.Minute, Peer: simulator.Peer{RestartOutsideJCT: true,
+		RestartOutsideService: true, QuotaOnly: true}}
 )
 
 // speedWindow is the window whose jobs are simulated.
@@ -180,10 +186,12 @@ func (p *page) speedTable() {
 
 The jobs of the window %s, simulated by the programs that the peers published, unchanged, and by what is closest
 here, one after the other: average JCTs, and processor time of theirs over ours, of the simulation alone. Tiresias's
-simulator counts GPUs and its restarts are free, and so are ours beside it. Where the averages differ, a peculiarity of
-theirs is left out ([notes/peers.md](notes/peers.md) rebuilds all of them to the second). Not run: TitanSched, which
-needs scipy, ortools and mip, and Themis and AutoSched, of which no program is published. Repositories are named Tiresias
-and Lucid in a folder --peers; they need a python3 with numpy and pandas.
+simulator counts GPUs and its restarts are free, and so are ours beside it; TitanSched decides once a minute, and its
+restarts do not count in the JCT, and so is ours. Its Themis asks jobs for their remaining time, which its own rigid jobs do
+not answer: they get the true one; packages that its other policies import are empty. Where the averages differ, a
+peculiarity of theirs is left out ([notes/peers.md](notes/peers.md) rebuilds all of them to the second). Not to be had: the
+simulators of Themis's authors and of AutoSched, of which none is published. Repositories are named Tiresias, Lucid and
+TitanSched in a folder --peers; they need a python3 with numpy and pandas.
 `, speedWindow)
 	p.table(3, "peer", "policy", "here", "jobs", "JCT, theirs", "JCT, ours", "times as fast")
 	for _, r := range rows {

@@ -41,6 +41,21 @@ func TestPaper(t *testing.T) {
 	if got := run("--only", only, "--estimate"); !strings.Contains(got, "1 of 2 units are left") {
 		t.Error(got)
 	}
+	if got := run("--only", only, "--check", "5", "--build", "other"); !strings.Contains(got, "1 of 2 units are of other "+
+		"commits, about") || !strings.Contains(got, "1 of 1  methods/helios-like/themis/default/1") {
+		t.Error(got)
+	}
+	file := filepath.Join(dir, "results", "methods.jsonl")
+	if text, err := os.ReadFile(file); err != nil || strings.Count(string(text), "\n") != 1 {
+		t.Errorf("%s, %v, want one line", text, err)
+	} else if err := os.WriteFile(file, []byte(strings.Replace(string(text), `"jobs":`, `"jobs":1`, 1)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := clitest.Run("paper", "--only", only, "--check", "5", "--build", "another", "--out",
+		filepath.Dir(file)); code != 1 || !strings.Contains(errs,
+		"1 result of other commits did not come out the same, now replaced: methods/helios-like/themis/default/1") {
+		t.Errorf("a result that differs: exit %d, %s", code, errs)
+	}
 	code, out, errs := clitest.Run("paper", "--render", "--json", "--out", filepath.Join(dir, "results"),
 		"--page", page, "--readme", readme)
 	if code != 0 || !strings.Contains(out, `"schema": "autosched.paper-figures/v1"`) ||
@@ -76,7 +91,7 @@ func TestPaper(t *testing.T) {
 		t.Error("results of another folder are written into docs")
 	}
 	for _, wrong := range [][]string{{"--figure", "99"}, {"--only", "("}, {"--only", "none"},
-		{"--jobs", "-1"}} {
+		{"--jobs", "-1"}, {"--check", "-1"}, {"--check", "1", "--render"}} {
 		if code, _, errs := clitest.Run(append([]string{"paper"}, wrong...)...); code != 2 ||
 			!strings.Contains(errs, wrong[0]) {
 			t.Errorf("%v: exit %d, %s", wrong, code, errs)
