@@ -21,7 +21,7 @@ func TestPlots(t *testing.T) {
 		{"compare" + small + " --schedulers fifo,sjf",
 			">sjf</text>"},
 		{"simulate" + small + " --scheduler fifo",
-			">in use</text>"},
+			"A job completes in "},
 		{"tune --trace sample --at 2017-10-10T12:00:00Z --nodes 20 --budget 6 --futures 2",
 			">best so far</text>"},
 		{"trace stats sample",

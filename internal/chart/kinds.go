@@ -1,6 +1,10 @@
 package chart
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // Estimate is a value with an interval around it, or without one if Low and High are equal.
 type Estimate struct {
@@ -68,4 +72,72 @@ func (b *Bars) Chart() *Chart {
 		}
 	}
 	return c
+}
+
+// sign is that by which values are compared: a lower product is better.
+func sign(maximize bool) float64 {
+	if maximize {
+		return -1
+	}
+	return 1
+}
+
+// BestSoFar is the step curve of the best Y of points in order of X.
+func BestSoFar(points []Point, maximize bool) []Point {
+	var best []Point
+	for _, p := range points {
+		if n := len(best); n > 0 && sign(maximize)*best[n-1].Y < sign(maximize)*p.Y {
+			p.Y = best[n-1].Y
+		}
+		best = append(best, p)
+	}
+	return Steps(best, points[len(points)-1].X)
+}
+
+// Front is a chart of items by two values, with the line through those that no other beats.
+type Front struct {
+	Title      string
+	X, Y       string // the values
+	MaxX, MaxY bool   // which are to be large
+	Points     []Point
+}
+
+// Chart draws the items, of which best are on the front. dots draws them where at says: NaN for bad ones so far away
+// that they would hide the front.
+func (f *Front) Chart(best []Point, dots func(at func(i int) Point) []Layer) *Chart {
+	sx, sy := sign(f.MaxX), sign(f.MaxY)
+	best = slices.SortedFunc(slices.Values(best), func(a, b Point) int { return cmp.Compare(sx*a.X, sx*b.X) })
+	var steps []Point
+	for _, p := range best {
+		if n := len(steps); n == 0 || sy*p.Y < sy*steps[n-1].Y { // else beaten in these two
+			steps = append(steps, p)
+		}
+	}
+	right := farthest(f.Points, best, func(p Point) float64 { return sx * p.X })
+	top := farthest(f.Points, best, func(p Point) float64 { return sy * p.Y })
+	c := &Chart{Title: f.Title, X: Axis{Name: f.X}, Y: Axis{Name: f.Y},
+		Layers: []Layer{&Line{Mark: Mark{Name: "front of these two", Color: Blue},
+			Points: Steps(steps, steps[len(steps)-1].X)}}}
+	c.Layers = append(c.Layers, dots(func(i int) Point {
+		if p := f.Points[i]; sx*p.X <= right && sy*p.Y <= top {
+			return p
+		}
+		return Point{math.NaN(), math.NaN()}
+	})...)
+	return c
+}
+
+// farthest is the end of an axis on which the front fills half or everything is shown.
+func farthest(all, front []Point, of func(Point) float64) float64 {
+	lo, hi, most := of(front[0]), of(front[0]), of(front[0])
+	for _, p := range front {
+		lo, hi = min(lo, of(p)), max(hi, of(p))
+	}
+	for _, p := range all {
+		most = max(most, of(p))
+	}
+	if hi == lo {
+		return most
+	}
+	return min(most, hi+(hi-lo))
 }

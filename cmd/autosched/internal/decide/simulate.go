@@ -17,6 +17,7 @@ import (
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -162,9 +163,6 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	if in.Options.Estimate != nil && !*asked {
 		fmt.Fprintf(notes, "note: %s asked for no run time: --estimates made no difference\n", in.Scheduler.Name)
 	}
-	if err := recorder.end(&in.Options, cluster.TotalGPUs()); err != nil {
-		return nil, err
-	}
 	r := &simulateReport{
 		Trace: in.Trace.Name(), Synthetic: in.Trace.Synthetic(), Scheduler: in.Scheduler.Name, Configuration: o.start,
 		Cluster: cluster.String(), Nodes: cluster.Nodes(), GPUsPerNode: cluster.GPUsPerNode(), Seed: o.history.Seed,
@@ -173,19 +171,20 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	}
 	r.Tenants, r.Compliance = sim.TenantReports()
 	r.Sleep, r.Deferred = sim.Sleep(), sim.Deferred()
-	if spells == nil {
-		return r, nil
+	if spells != nil {
+		timeline := &energy.Input{Cluster: cluster, Nodes: in.Options.Nodes, Zero: in.Trace.Zero(), From: in.From,
+			To: sim.Now()}
+		timeline.Fill(&sim, spells)
+		if r.Energy, err = tariff.Account(timeline); err != nil {
+			return nil, err
+		}
+		for _, note := range r.Energy.Notes {
+			fmt.Fprintf(notes, "note: %s\n", note)
+		}
 	}
-	timeline := &energy.Input{Cluster: cluster, Nodes: in.Options.Nodes, Zero: in.Trace.Zero(), From: in.From,
-		To: sim.Now()}
-	timeline.Fill(&sim, spells)
-	if r.Energy, err = tariff.Account(timeline); err != nil {
-		return nil, err
-	}
-	for _, note := range r.Energy.Notes {
-		fmt.Fprintf(notes, "note: %s\n", note)
-	}
-	return r, nil
+	return r, recorder.end(&in.Options, func() (*chart.Page, error) {
+		return r.page(recorder.samples, sim.Outcomes(nil), cluster.TotalGPUs())
+	})
 }
 
 type simulateReport struct {
@@ -274,15 +273,28 @@ func noteAsking(o *simulator.Options) *bool {
 	return asked
 }
 
-// drawRun draws GPUs in use and queued over time, and the distribution of JCTs.
-func drawRun(samples []simulator.Sample, jobs []simulator.Outcome, gpus int) *chart.Page {
-	return &chart.Page{
-		Name: "GPUs in use and queued over time, and the share of jobs by job completion time",
-		Sections: []chart.Section{{Title: "The run", Rows: []chart.Row{
-			{Height: 330, Charts: []*chart.Chart{usageChart(samples, gpus)}},
-			{Height: 330, Charts: []*chart.Chart{jctChart(jobs)}},
-		}}},
+// page draws GPUs in use and queued over time, and the distribution of JCTs.
+func (r *simulateReport) page(samples []simulator.Sample, jobs []simulator.Outcome, gpus int) (*chart.Page, error) {
+	shown := *r
+	shown.Wall = 0 // the page of a run is the same again
+	lead := fmt.Sprintf("A job completes in %s on average, of which it waits %s. Under %s, %.1f %% of the GPU-time is "+
+		"used, and p99 JCT is %s.", units.Duration(r.AvgJCT), units.Duration(r.AvgQueue), r.Scheduler, 100*r.Utilization,
+		units.Duration(r.P99JCT))
+	if len(jobs) == 0 {
+		lead = "No job ended, so there is no JCT to report."
 	}
+	p, err := cli.NewPage(fmt.Sprintf("simulate: %s on %s", r.Scheduler, r.Trace), r.Synthetic, lead, shown.print)
+	if err != nil {
+		return nil, err
+	}
+	p.First = usageChart(samples, gpus)
+	p.Facts = []chart.Fact{{Name: "Jobs", Value: units.Count(r.Jobs)}, {Name: "Cluster", Value: r.Cluster},
+		{Name: "Configuration", Value: r.Configuration.String(), Mono: true}}
+	if len(jobs) > 0 {
+		p.Sections = []chart.Section{{Title: "Job completion time", Hint: "The share of the jobs with at most this.",
+			Rows: []chart.Row{{Height: 330, Charts: []*chart.Chart{jctChart(jobs)}}}}}
+	}
+	return p, nil
 }
 
 // usageChart is steps: a mean holds for its interval.
@@ -329,7 +341,6 @@ func jctChart(jobs []simulator.Outcome) *chart.Chart {
 	longest := jcts[len(jcts)-1]
 	curve = append(curve, chart.Point{X: longest, Y: 1})
 	return &chart.Chart{
-		Title:  "Job completion time",
 		X:      chart.Axis{Name: "JCT, logarithmic", Log: true, Ticks: chart.DurationTicks()},
 		Y:      chart.Axis{Name: "share of jobs", Max: 1},
 		Layers: []chart.Layer{&chart.Line{Mark: chart.Mark{Color: chart.Blue}, Points: chart.Steps(curve, longest)}},
@@ -381,7 +392,9 @@ func (r *simulateReport) print(w io.Writer) error {
 		row("cancelled", "%d jobs, preempted; their JCT ends there", r.Cancelled)
 	}
 	row("fair-share compliance", "%.1f %% of tenants and hours", 100*r.Compliance)
-	row("simulated in", "%.1f ms, %d events", 1000*r.Wall, r.Events)
+	if r.Wall > 0 {
+		row("simulated in", "%.1f ms, %d events", 1000*r.Wall, r.Events)
+	}
 	if r.Sleep != nil {
 		row("sleep", "%.0f node-hours; %s", r.Sleep.NodeHours, cli.SleepText(r.Sleep))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
@@ -215,7 +216,7 @@ func csvField(s string) string {
 }
 
 // end completes the files of a run that ended.
-func (r *recorder) end(o *simulator.Options, gpus int) error {
+func (r *recorder) end(o *simulator.Options, page func() (*chart.Page, error)) error {
 	if o.Series != nil {
 		o.Series.Flush(r.sim)
 	}
@@ -230,7 +231,11 @@ func (r *recorder) end(o *simulator.Options, gpus int) error {
 		{"--events-out", r.reports, func() error { return r.reportErr }},
 		{"--jobs-out", r.jobs, func() error { return writeOutcomes(r.jobs, r.sim) }},
 		{"--plot", r.plot, func() error {
-			return r.flags.plot.WriteTo(r.plot, drawRun(r.samples, r.sim.Outcomes(nil), gpus))
+			p, err := page()
+			if err != nil {
+				return err
+			}
+			return r.flags.plot.WriteTo(r.plot, p)
 		}},
 	} {
 		if x.file == nil {

@@ -1,12 +1,10 @@
 package decide
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -309,56 +307,19 @@ func (o *tuneOptions) budget() int {
 // anything to gain from.
 const timedBudget = 1000
 
-// front draws the trials by the first two of the metrics, and as steps those
-// that no other beats in these two.
+// front draws the configurations by the first two metrics.
 func (d *tuneDrawing) front() *chart.Chart {
 	r := d.report
-	all := make([]chart.Point, len(d.trials))
-	var front []chart.Point
+	f := chart.Front{Title: "Configurations that no other beats", X: r.Metrics[0], Y: r.Metrics[1]}
+	var best []chart.Point
 	for i := range d.trials {
 		t := &d.trials[i]
-		all[i] = chart.Point{X: t.Sides[r.Metrics[0]], Y: t.Sides[r.Metrics[1]]}
+		f.Points = append(f.Points, chart.Point{X: t.Sides[r.Metrics[0]], Y: t.Sides[r.Metrics[1]]})
 		if slices.Contains(r.Front, t.Step) {
-			front = append(front, all[i])
+			best = append(best, f.Points[i])
 		}
 	}
-	slices.SortFunc(front, func(a, b chart.Point) int { return cmp.Compare(a.X, b.X) })
-	var steps []chart.Point
-	for _, x := range front {
-		if n := len(steps); n == 0 || x.Y < steps[n-1].Y { // else beaten in these two
-			steps = append(steps, x)
-		}
-	}
-	// Bad configurations far away would hide the front.
-	right := within(all, front, func(x chart.Point) float64 { return x.X })
-	top := within(all, front, func(x chart.Point) float64 { return x.Y })
-	c := &chart.Chart{Title: "Configurations that no other beats", X: chart.Axis{Name: r.Metrics[0]},
-		Y: chart.Axis{Name: r.Metrics[1]}}
-	c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Name: "front of these two", Color: chart.Blue},
-		Points: chart.Steps(steps, steps[len(steps)-1].X)})
-	c.Layers = append(c.Layers, d.dots(func(i int) chart.Point {
-		if all[i].X > right || all[i].Y > top {
-			return chart.Point{X: math.NaN(), Y: math.NaN()}
-		}
-		return all[i]
-	})...)
-	return c
-}
-
-// within is the end of an axis on which the front fills half or everything is
-// shown.
-func within(all, front []chart.Point, of func(chart.Point) float64) float64 {
-	lo, hi, most := of(front[0]), of(front[0]), of(front[0])
-	for _, x := range front {
-		lo, hi = min(lo, of(x)), max(hi, of(x))
-	}
-	for _, x := range all {
-		most = max(most, of(x))
-	}
-	if hi == lo {
-		return most
-	}
-	return min(most, hi+(hi-lo))
+	return f.Chart(best, d.dots)
 }
 
 // trialsFile is the file that --trials names, for the record of a search.

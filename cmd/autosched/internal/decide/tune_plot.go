@@ -226,12 +226,10 @@ func (d *tuneDrawing) bestSoFar() *chart.Chart {
 		title += fmt.Sprintf(" (without %d that could not be measured)", d.lost)
 	}
 	c := &chart.Chart{Title: title, X: chart.Axis{Name: "trial"}, Y: d.objective()}
-	var best []chart.Point
-	low := math.Inf(1)
+	var points []chart.Point
 	for i := range d.trials {
 		t := &d.trials[i]
-		low = min(low, t.Objective)
-		best = append(best, chart.Point{X: float64(t.Step + 1), Y: low})
+		points = append(points, chart.Point{X: float64(t.Step + 1), Y: t.Objective})
 		if t.Config.Equal(d.report.Incumbent) {
 			c.Layers = append(c.Layers,
 				&chart.Line{Mark: chart.Mark{Name: "incumbent", Color: chart.Gray},
@@ -240,10 +238,8 @@ func (d *tuneDrawing) bestSoFar() *chart.Chart {
 		}
 	}
 	c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Name: "best so far", Color: chart.Blue},
-		Points: chart.Steps(best, best[len(best)-1].X)})
-	c.Layers = append(c.Layers, d.dots(func(i int) chart.Point {
-		return chart.Point{X: float64(d.trials[i].Step + 1), Y: d.trials[i].Objective}
-	})...)
+		Points: chart.BestSoFar(points, false)})
+	c.Layers = append(c.Layers, d.dots(func(i int) chart.Point { return points[i] })...)
 	return c
 }
 

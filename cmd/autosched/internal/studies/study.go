@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/units"
 )
@@ -432,14 +433,20 @@ and services. Their command lines and addresses are not shown: 'study run' names
 
 func newStudyOptimalCmd(f *cli.ClientFlags) *cobra.Command {
 	var metrics []string
+	var plot cli.PlotFlag
 	cmd := &cobra.Command{
 		Use:   "optimal SCHEDULER/STUDY",
 		Short: "Show the trials that no other beats in several metrics",
 		Long: `Shows the trials that succeeded and to which no other is better in one metric and no worse in the
 others (the Pareto front). --objectives names metrics that clients reported, such as p95_wait, or
-goodput:max for one that is to be large; by default the metric of the study alone.`,
-		Example: "  autosched study optimal mine/first --objectives p95_wait,goodput:max",
+goodput:max for one that is to be large; by default the metric of the study alone. --plot draws all
+trials with the front.`,
+		Example: `  autosched study optimal mine/first --objectives p95_wait,goodput:max
+  autosched study optimal mine/first --objectives p95_wait,goodput:max --plot front.html`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := plot.Check(); err != nil {
+				return err
+			}
 			req := &pb.ListOptimalTrialsRequest{}
 			for _, text := range metrics {
 				o := &pb.ListOptimalTrialsRequest_Objective{Goal: pb.StudySpec_MINIMIZE}
@@ -456,21 +463,34 @@ goodput:max for one that is to be large; by default the metric of the study alon
 			return f.Named(cmd, args, studyArg, func(ctx context.Context, c *cli.Client, name string) error {
 				req.Parent = name
 				got, err := c.Studies.ListOptimalTrials(ctx, req)
-				return f.Answer(cmd, got, err, func(w io.Writer) error {
-					for _, t := range got.GetOptimalTrials() {
-						fmt.Fprintln(w, trialLine(t))
+				if err != nil {
+					return err
+				}
+				err = plot.Write(func() (*chart.Page, error) {
+					all, err := cli.ListTrials(ctx, c, name, cli.ListFlags{})
+					if err != nil {
+						return nil, err
 					}
-					if len(got.GetOptimalTrials()) == 0 {
-						fmt.Fprintln(w, "no trial with these metrics has succeeded yet")
-					}
-					return nil
+					return frontPage(req, got, all)
 				})
+				return f.Answer(cmd, got, err, func(w io.Writer) error { return printOptimal(w, got) })
 			})
 		},
 	}
+	plot.Add(cmd)
 	cmd.Flags().StringSliceVar(&metrics, "objectives", nil, "metrics, comma-separated (default: that of the study)")
 	_ = cmd.RegisterFlagCompletionFunc("objectives", cobra.NoFileCompletions)
 	return cmd
+}
+
+func printOptimal(w io.Writer, best *pb.ListOptimalTrialsResponse) error {
+	for _, t := range best.GetOptimalTrials() {
+		fmt.Fprintln(w, trialLine(t))
+	}
+	if len(best.GetOptimalTrials()) == 0 {
+		fmt.Fprintln(w, "no trial with these metrics has succeeded yet")
+	}
+	return nil
 }
 
 func newStudyEstimateCmd(f *cli.ClientFlags) *cobra.Command {

@@ -265,15 +265,38 @@ func TestStudyOptimalAndEstimate(t *testing.T) {
 		{"study estimate mine/first", "40 trials left; no trial was timed yet: --trial-time", 0}, // added, no times
 		{"study optimal mine/first", `^trial 2: x=2 -> use=3 wait=4\n$`, 0},
 		{"study optimal mine/first --objectives wait,use:max", `^trial 1: .*\ntrial 2: .*\n$`, 0},
+		{"study optimal mine/first --objectives wait,use:max --plot DIR/front.html", "trial 1", 0},
+		{"study trial list mine/first --plot DIR/history.html", "SUCCEEDED", 0},
+		{"study trial list mine/first --filter state=SUCCEEDED --plot DIR/history.svg", "SUCCEEDED", 0},
+		{"study optimal mine/first --plot DIR/one.svg", "--plot: draws two metrics or more", 2},
+		{"study trial list mine/first --filter state=FAILED --plot DIR/none.svg", "no trial has succeeded", 1},
+		{"study trial list mine/first --plot x.pdf", "does not end in .svg, .png or .html", 2},
 		{"study optimal mine/first --objectives wait:most", `--objectives: "wait:most" is not METRIC`, 2},
 		{"study optimal mine/first --objectives ,wait", `objectives\[0\]\.metric_id`, 1},
 		{"study estimate mine/first --trial-time -1s", "trial_duration: -1s is not above 0", 1},
 		{"study estimate mine/first --parallel 1001", "parallel_trials: 1001 is not from 1 to 1000", 1},
 		{"study estimate mine/none", `study "none" of scheduler "mine"`, 1},
 	} {
-		code, out, errs := clitest.Run(append(strings.Fields(c.line), "--server", address)...)
+		args := strings.Fields(strings.ReplaceAll(c.line, "DIR", filepath.Dir(path)))
+		code, out, errs := clitest.Run(append(args, "--server", address)...)
 		if code != c.code || !regexp.MustCompile(c.want).MatchString(out+errs) {
 			t.Errorf("%s: exit %d, %s%s, want %d, %s", c.line, code, out, errs, c.code, c.want)
+		}
+	}
+	for name, want := range map[string][]string{
+		"front.html": {"No other trial beats 2 of 3 trials in all metrics.", "front of these two", "trial 3: x=3",
+			"no other beats it"},
+		"history.html": {"Trial 2 has the best expected wait, and measured 4.", "Of 3 trials, 3 succeeded.", "best so far",
+			"best expected"},
+	} {
+		page, err := os.ReadFile(filepath.Join(filepath.Dir(path), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range want {
+			if !strings.Contains(string(page), text) {
+				t.Errorf("%s has no %q", name, text)
+			}
 		}
 	}
 }

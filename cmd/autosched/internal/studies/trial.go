@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 )
 
@@ -192,17 +193,35 @@ sampler avoids both.`,
 
 func newTrialListCmd(f *cli.ClientFlags) *cobra.Command {
 	var l cli.ListFlags
+	var plot cli.PlotFlag
 	cmd := &cobra.Command{
-		Use:     "list SCHEDULER/STUDY",
-		Short:   "List the trials of a study",
-		Long:    "Prints all trials of a study: their states, who measured them, their configurations and what was measured.",
-		Example: "  autosched study trial list mine/first",
-		RunE: cli.Asks(f, studyArg,
-			func(ctx context.Context, c *cli.Client, name string) (*pb.ListTrialsResponse, error) {
-				return cli.ListTrials(ctx, c, name, l)
-			}, printTrials),
+		Use:   "list SCHEDULER/STUDY",
+		Short: "List the trials of a study",
+		Long: `Prints all trials of a study: their states, who measured them, their configurations and what was
+measured. --plot draws the metric by trial, and the best so far.`,
+		Example: "  autosched study trial list mine/first\n  autosched study trial list mine/first --plot history.html",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := plot.Check(); err != nil {
+				return err
+			}
+			return cli.Ask(f, cmd, args, studyArg,
+				func(ctx context.Context, c *cli.Client, name string) (*pb.ListTrialsResponse, error) {
+					all, err := cli.ListTrials(ctx, c, name, l)
+					if err != nil {
+						return nil, err
+					}
+					return all, plot.Write(func() (*chart.Page, error) {
+						study, err := c.Studies.GetStudy(ctx, &pb.GetStudyRequest{Name: name})
+						if err != nil {
+							return nil, err
+						}
+						return historyPage(study, all)
+					})
+				}, printTrials)
+		},
 	}
 	l.Add(cmd, true)
+	plot.Add(cmd)
 	return cmd
 }
 
