@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestFront: the line goes through what no other point beats, in each direction, and a point far beyond it is not drawn.
+// TestFront: the line goes through what no other point beats, in each direction; a point far beyond it is not drawn.
 func TestFront(t *testing.T) {
 	for _, f := range []Front{{}, {MaxX: true}, {MaxY: true}, {MaxX: true, MaxY: true}} {
 		sx, sy := sign(f.MaxX), sign(f.MaxY)

@@ -278,8 +278,8 @@ func (r *simulateReport) page(samples []simulator.Sample, jobs []simulator.Outco
 	shown := *r
 	shown.Wall = 0 // the page of a run is the same again
 	lead := fmt.Sprintf("A job completes in %s on average, of which it waits %s. Under %s, %.1f %% of the GPU-time is "+
-		"used, and p99 JCT is %s.", units.Duration(r.AvgJCT), units.Duration(r.AvgQueue), r.Scheduler, 100*r.Utilization,
-		units.Duration(r.P99JCT))
+		"used, and p99 JCT is %s.", units.Duration(r.AvgJCT), units.Duration(r.AvgQueue), r.Scheduler,
+		100*r.Utilization, units.Duration(r.P99JCT))
 	if len(jobs) == 0 {
 		lead = "No job ended, so there is no JCT to report."
 	}

@@ -90,7 +90,8 @@ func frontPage(req *pb.ListOptimalTrialsRequest, best *pb.ListOptimalTrialsRespo
 		return nil, errors.New("--plot: no trial with these metrics has succeeded, so there is nothing to draw")
 	}
 	unbeaten := func(t *pb.Trial) bool {
-		return slices.ContainsFunc(best.GetOptimalTrials(), func(b *pb.Trial) bool { return b.GetName() == t.GetName() })
+		return slices.ContainsFunc(best.GetOptimalTrials(),
+			func(b *pb.Trial) bool { return b.GetName() == t.GetName() })
 	}
 	p, err := cli.NewPage("study: "+cli.ShortStudy(req.GetParent()), false,
 		fmt.Sprintf("No other trial beats %d of %s in all metrics.", len(best.GetOptimalTrials()),
