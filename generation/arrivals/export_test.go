@@ -19,7 +19,7 @@ type original struct{ perHour, horizon int }
 func (original) learn(context.Context, *History) error { return nil }
 
 func (o original) draws(h *History) ([]draw, error) {
-	return placeOf(h.counts(0), 0, o.perHour, o.horizon), nil
+	return placeOf(h.counts(0), 0, o.perHour, o.horizon, nil), nil
 }
 
 // FromCounts is the history of arrivals that are only counted: counts[i] jobs at the begin of bin i, each of a tenant

@@ -189,13 +189,17 @@ func TestLowPass(t *testing.T) {
 func TestMatch(t *testing.T) {
 	//                 0  1  2  3  4  5  6  7  8  9 10 11
 	series := []float64{1, 2, 3, 9, 9, 9, 4, 8, 12, 0, 1, 2}
-	if got, ok := match(series, 3, 1); !ok || got != 3 { // 1 2 3 is nearest to 0 1 2
+	if got, ok := match(series, 3, 1, nil); !ok || got != 3 { // 1 2 3 is nearest to 0 1 2
 		t.Errorf("the place before %d, %v; want 3", got, ok)
 	}
-	if got, ok := match([]float64{0, 0, 0, 0, 0, 0}, 2, 2); !ok || got != 4 {
+	most := func(a, b []float64) float64 { return -math.Abs(a[0] - b[0]) }
+	if got, ok := match([]float64{0, 5, 9, 3, 0}, 1, 1, most); !ok || got != 3 { // 9 is least like 0
+		t.Errorf("by another measure: %d, %v, want 3", got, ok)
+	}
+	if got, ok := match([]float64{0, 0, 0, 0, 0, 0}, 2, 2, nil); !ok || got != 4 {
 		t.Errorf("of equals %d was taken (%v), not the latest", got, ok)
 	}
-	if _, ok := match([]float64{1, 2, 3}, 2, 2); ok {
+	if _, ok := match([]float64{1, 2, 3}, 2, 2, nil); ok {
 		t.Error("a place was found whose future is not known")
 	}
 }

@@ -15,9 +15,20 @@ const cutInHours = 2
 type paper struct {
 	perHour, horizon int
 	filter           lowPass
+	unlike           func(a, b []float64) float64 // nil is the sum of absolute differences
 }
 
 func newPaper(perHour, horizon int) source { return &paper{perHour: perHour, horizon: horizon} }
+
+// PaperBy is the method paper with another measure of how unlike two segments of counts are.
+func PaperBy(unlike func(a, b []float64) float64) Choice {
+	c, _ := Parse("paper")
+	m := *c.method
+	m.new = func(perHour, horizon int) source {
+		return &paper{perHour: perHour, horizon: horizon, unlike: unlike}
+	}
+	return Choice{&m}
+}
 
 func (*paper) learn(context.Context, *History) error { return nil }
 
@@ -26,7 +37,7 @@ func (p *paper) draws(h *History) ([]draw, error) {
 	from := h.bins() % (24 * p.perHour)
 	values := h.counts(from)
 	p.filter.apply(values, cutInHours*p.perHour)
-	return placeOf(values, from, p.perHour, p.horizon), nil
+	return placeOf(values, from, p.perHour, p.horizon, p.unlike), nil
 }
 
 // counts are the arrivals of each bin from one on.
@@ -39,8 +50,8 @@ func (h *History) counts(from int) []float64 {
 }
 
 // placeOf is the match of a series that begins at a bin.
-func placeOf(values []float64, from, perHour, horizon int) []draw {
-	edge, ok := match(values, perHour, horizon)
+func placeOf(values []float64, from, perHour, horizon int, unlike func(a, b []float64) float64) []draw {
+	edge, ok := match(values, perHour, horizon, unlike)
 	if !ok {
 		return nil
 	}
@@ -72,11 +83,11 @@ func (l *lowPass) apply(values []float64, period int) {
 	}
 }
 
-// match finds the place before which the series was most like it is at its end, by the sum of
-// absolute differences, on which section 5 of the paper settles: the bins [edge-m, edge)
-// resemble the last m ones. The part after it, as many bins as the horizon has, is known. Of
+// match finds the place before which the series was most like it is at its end, by a measure of how unlike two
+// segments are, or by the sum of absolute differences, on which section 5 of the paper settles: the bins
+// [edge-m, edge) resemble the last m ones. The part after it, as many bins as the horizon has, is known. Of
 // equals the latest wins.
-func match(values []float64, m, horizon int) (edge int, ok bool) {
+func match(values []float64, m, horizon int, unlike func(a, b []float64) float64) (edge int, ok bool) {
 	n := len(values)
 	if n < m+horizon {
 		return 0, false
@@ -84,6 +95,12 @@ func match(values []float64, m, horizon int) (edge int, ok bool) {
 	last := values[n-m:]
 	best := math.Inf(1)
 	for e := n - horizon; e >= m; e-- {
+		if unlike != nil {
+			if d := unlike(values[e-m:e], last); d < best {
+				best, edge = d, e
+			}
+			continue
+		}
 		var d float64
 		for i, v := range values[e-m : e] {
 			if d += math.Abs(v - last[i]); d >= best {

@@ -61,9 +61,9 @@ var Figures = []Figure{
 	{ID: "table-3", Title: "accuracy of a duration's class at submission, %", Claim: "82.7 to 90.4", Low: 82.7,
 		High: 90.4, Experiments: []string{"predictor"}, here: (*page).accuracies, why: (*page).whileRunning,
 		detail: (*page).predictor},
-	{ID: "table-5", Title: "error of the next hour's submissions by cosine over that by absolute differences",
-		Claim: "JCT 1.04 to 1.09", Low: 1.03, High: 1.1, Experiments: []string{"similarity"},
-		here: (*page).likeness, why: (*page).noMeasure,
+	{ID: "table-5", Title: "Tiresias: JCT with places of history by cosine over that by absolute differences",
+		Claim: "1.04 to 1.09", Low: 1.04, High: 1.09, Experiments: []string{"similarity", "methods"},
+		here: over("tiresias", "published-cosine", "published"), why: (*page).noMeasure,
 		detail: (*page).likenessTable},
 	{ID: "table-4", Title: "error of the causal model's predictions, %, mean of the schedulers", Claim: "11.2 to 15.2",
 		Low: 11.2, High: 15.2, Experiments: []string{"causal"}, here: (*page).causalErrors, why: (*page).daysNotModels,
@@ -327,11 +327,12 @@ func (p *page) longerAhead() string {
 // noMeasure compares the least informed forecast with the truth.
 func (p *page) noMeasure() string {
 	f := Figure{}
-	all := overAll("published-no-generator", "published-optimal")(p)
-	if len(all) == 0 {
-		return ""
+	why := "error of the next hour's submissions by cosine over that by absolute differences: " + p.likenessErrors()
+	if all := overAll("published-no-generator", "published-optimal")(p); len(all) > 0 {
+		why += "; the JCT cannot tell measures apart: on the last hour it is that on the true next one times " +
+			f.text(all)
 	}
-	return "the JCT cannot tell measures apart: JCT on the last hour over that on the true next one " + f.text(all)
+	return why
 }
 
 // fairOver is the share of fair jobs of a variant over another's.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/generation/arrivals"
 	"github.com/autosched/autosched/internal/cputime"
 	"github.com/autosched/autosched/lab/aggregate"
 	"github.com/autosched/autosched/replay"
@@ -63,6 +64,8 @@ type published struct {
 	groups  bool
 	budget  int
 	hours   int // that a round looks ahead; 0 is 1
+	// likeness names the measure by which the generator finds the place most like the last hour, "" its own.
+	likeness string
 	// each, if set, is called after every round with the GPUs of the jobs that it was measured on, the configuration in
 	// force and the processor time it took.
 	each func(jobs []workload.MilliGPU, c space.Config, took time.Duration)
@@ -70,17 +73,25 @@ type published struct {
 
 // variants of the published tuner. Iterations are 40, without the search controller 10, as in the paper's section 5.3.
 var variants = []published{
-	{"published", "generator, BlueFin, 40 samples, rejection, scope", "forecast", false, true, false, samples, 0, nil},
-	{"published-groups", "with the trace aggregator", "forecast", false, true, true, samples, 0, nil},
-	{"published-no-causal", "without the causal model", "forecast", false, false, false, samples, 0, nil},
-	{"published-no-controller", "without the causal model, 10 samples", "forecast", false, false, false, 10, 0, nil},
-	{"published-no-generator", "on the last hour", "last hour", false, true, false, samples, 0, nil},
-	{"published-no-predictor", "durations drawn from history", "forecast", true, true, false, samples, 0, nil},
+	{"published", "generator, BlueFin, 40 samples, rejection, scope", "forecast", false, true, false, samples, 0,
+		"", nil},
+	{"published-groups", "with the trace aggregator", "forecast", false, true, true, samples, 0, "", nil},
+	{"published-no-causal", "without the causal model", "forecast", false, false, false, samples, 0, "", nil},
+	{"published-no-controller", "without the causal model, 10 samples", "forecast", false, false, false, 10, 0,
+		"", nil},
+	{"published-no-generator", "on the last hour", "last hour", false, true, false, samples, 0, "", nil},
+	{"published-no-predictor", "durations drawn from history", "forecast", true, true, false, samples, 0, "", nil},
 	{"published-rejects", "rejection as published: whenever the model expects less than the best, without a test of it",
-		"forecast", false, true, false, samples, 0, nil},
-	{"published-optimal", "on the true next hour: the paper's Optimal", "truth", false, true, false, samples, 0, nil},
-	{"published-optimal-4h", "on the true next 4 hours", "truth", false, true, false, samples, 4, nil},
-	{"published-optimal-12h", "on the true next 12 hours", "truth", false, true, false, samples, 12, nil},
+		"forecast", false, true, false, samples, 0, "", nil},
+	{"published-optimal", "on the true next hour: the paper's Optimal", "truth", false, true, false, samples, 0,
+		"", nil},
+	{"published-optimal-4h", "on the true next 4 hours", "truth", false, true, false, samples, 4, "", nil},
+	{"published-optimal-12h", "on the true next 12 hours", "truth", false, true, false, samples, 12, "", nil},
+	{"published-euclidean", "places of history by squared differences", "forecast", false, true, false, samples, 0,
+		"euclidean", nil},
+	{"published-cosine", "places of history by cosine", "forecast", false, true, false, samples, 0, "cosine", nil},
+	{"published-pearson", "places of history by Pearson's correlation", "forecast", false, true, false, samples, 0,
+		"pearson", nil},
 }
 
 // publishedOf returns a variant.
@@ -121,42 +132,46 @@ type method struct {
 	seconds float64 // of a window of two days
 	few     bool    // on the windows of all methods only
 	rank    int
+	only    string // scheduler; empty is all
 }
 
 // methodTable has the methods, the most telling for its processor time first.
 var methodTable = []method{
-	{"default", 1, .2, false, 0},
-	{"preset", 1, .3, false, 0},
-	{"random-preset", 3, .5, true, 0},
-	{"daily", 1, 3, false, 1},
-	{"fixed-oracle", 1, 5, false, 1},
-	{"published", 3, 15, true, 1},
-	{"selftune", 3, 12, true, 1},
-	{"autosched", 3, 45, true, 1},
-	{"published-optimal", 3, 10, true, 3},
-	{"published-optimal-4h", 1, 10, true, 4},
-	{"published-optimal-12h", 1, 15, true, 4},
-	{"published-rejects", 1, 15, true, 3},
-	{"fixed-history", 1, 5, true, 3},
-	{"published-no-causal", 3, 15, true, 4},
-	{"published-no-generator", 3, 10, true, 4},
-	{"published-no-predictor", 3, 10, true, 4},
-	{"published-no-controller", 3, 5, true, 4},
-	{"published-groups", 3, 10, true, 5},
-	{"paper", 3, 40, true, 5},
-	{"oracle", 1, 40, true, 6},
-	{"autosched/futures=1", 1, 15, true, 6},
-	{"autosched/no-fast", 1, 15, true, 6},
-	{"autosched/no-daily", 1, 40, true, 6},
-	{"autosched/no-guards", 1, 45, true, 7},
-	{"autosched/no-past", 1, 40, true, 7},
-	{"autosched/repeat", 1, 40, true, 7},
-	{"autosched/no-predict", 1, 40, true, 7},
-	{"autosched/futures=8", 1, 90, true, 7},
+	{"default", 1, .2, false, 0, ""},
+	{"preset", 1, .3, false, 0, ""},
+	{"random-preset", 3, .5, true, 0, ""},
+	{"daily", 1, 3, false, 1, ""},
+	{"fixed-oracle", 1, 5, false, 1, ""},
+	{"published", 3, 15, true, 1, ""},
+	{"selftune", 3, 12, true, 1, ""},
+	{"autosched", 3, 45, true, 1, ""},
+	{"published-optimal", 3, 10, true, 3, ""},
+	{"published-optimal-4h", 1, 10, true, 4, ""},
+	{"published-optimal-12h", 1, 15, true, 4, ""},
+	{"published-rejects", 1, 15, true, 3, ""},
+	{"fixed-history", 1, 5, true, 3, ""},
+	{"published-no-causal", 3, 15, true, 4, ""},
+	{"published-no-generator", 3, 10, true, 4, ""},
+	{"published-no-predictor", 3, 10, true, 4, ""},
+	{"published-no-controller", 3, 5, true, 4, ""},
+	{"published-euclidean", 3, 10, true, 4, "tiresias"},
+	{"published-cosine", 3, 10, true, 4, "tiresias"},
+	{"published-pearson", 3, 10, true, 4, "tiresias"},
+	{"published-groups", 3, 10, true, 5, ""},
+	{"paper", 3, 40, true, 5, ""},
+	{"oracle", 1, 40, true, 6, ""},
+	{"autosched/futures=1", 1, 15, true, 6, ""},
+	{"autosched/no-fast", 1, 15, true, 6, ""},
+	{"autosched/no-daily", 1, 40, true, 6, ""},
+	{"autosched/no-guards", 1, 45, true, 7, ""},
+	{"autosched/no-past", 1, 40, true, 7, ""},
+	{"autosched/repeat", 1, 40, true, 7, ""},
+	{"autosched/no-predict", 1, 40, true, 7, ""},
+	{"autosched/futures=8", 1, 90, true, 7, ""},
 }
 
 // everyHour are the tuners of every hour on the other windows.
-var everyHour = []method{{"published", 1, 15, false, 6}, {"autosched", 1, 30, false, 6}}
+var everyHour = []method{{"published", 1, 15, false, 6, ""}, {"autosched", 1, 30, false, 6, ""}}
 
 func methodID(window, scheduler, method string, seed int) string {
 	return fmt.Sprintf("methods/%s/%s/%s/%d", window, scheduler, method, seed)
@@ -176,7 +191,8 @@ func methodUnits() (out []Unit) {
 		}
 		for _, scheduler := range names {
 			for _, m := range of {
-				if scheduler == fairThemis && !slices.Contains(fairMethods, m.name) {
+				if scheduler == fairThemis && !slices.Contains(fairMethods, m.name) ||
+					m.only != "" && m.only != scheduler {
 					continue
 				}
 				for seed := 1; seed <= m.seeds; seed++ {
@@ -348,6 +364,9 @@ func (p *published) run(ctx context.Context, e *replay.Evaluation, out *Outcome)
 		if arrive, err = generation.ParseMethod("paper/history"); err != nil {
 			return err
 		}
+	}
+	if p.likeness != "" {
+		arrive.Arrivals = arrivals.PaperBy(similarityOf(p.likeness).of)
 	}
 	engine := generation.NewEngine(o.Trace.Zero(), arrive)
 	incumbent := o.Scheduler.Space.Default()
