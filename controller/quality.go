@@ -18,7 +18,7 @@ type ForecastQuality struct {
 	At     time.Time // event time
 	Method generation.Method
 	Reason string // why Grades is nil
-	// Limited is why the first hours are forecast from less than rounds knew; empty if they are not.
+	// Limited is why the first hours are forecast from less than 28 days of arrivals; empty if they are not.
 	Limited string
 }
 
@@ -76,9 +76,8 @@ func (s *Service) ForecastQuality(ctx context.Context, id string, from, to time.
 	seen := v.at(p.ledger, p.at)
 	kept := v.horizon(p.at)
 	last.Grades, err = seen.Grade(ctx, last.grader, begin, end, kept, v.settings(1).Seed)
-	if full := kept + round.ArrivalMemory; err == nil && kept > 0 && last.From < full {
-		last.Limited = fmt.Sprintf("forecasts of hours before %s know arrivals since %s alone; rounds knew 28 days of them",
-			p.zero.Add(full).Format(time.RFC3339), p.zero.Add(kept).Format(time.RFC3339))
+	if err == nil {
+		last.Limited = limitedGrades(last.Grades, p.zero, begin, kept)
 	}
 	if errors.Is(err, generation.ErrShortHistory) {
 		last.Reason, err = err.Error(), nil
@@ -90,6 +89,20 @@ func (s *Service) ForecastQuality(ctx context.Context, id string, from, to time.
 	p.m.graded = last
 	p.m.mu.Unlock()
 	return last.ForecastQuality, nil
+}
+
+// limitedGrades is the Limited of grades of hours from begin on, with events since kept.
+func limitedGrades(g *generation.Grades, zero time.Time, begin, kept time.Duration) string {
+	since, than := kept, "rounds knew 28 days of them"
+	if kept <= 0 {
+		since, than = g.Since, "rounds knew no more"
+	}
+	full := since + round.ArrivalMemory
+	if g.From >= full || kept <= 0 && begin >= round.ArrivalMemory { // then Since is not the first of all arrivals
+		return ""
+	}
+	return fmt.Sprintf("forecasts of hours before %s know arrivals since %s alone; %s",
+		zero.Add(full).Format(time.RFC3339), zero.Add(since).Format(time.RFC3339), than)
 }
 
 // week are the instants of a window: a zero to is the latest event, a zero from a week before.

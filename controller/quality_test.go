@@ -184,14 +184,25 @@ func TestForecastQuality(t *testing.T) {
 	}
 }
 
-// Hours whose forecasts know fewer arrivals than rounds did are marked.
+// Hours whose forecasts know less than 28 days of arrivals are marked, with whether rounds knew more.
 func TestLimitedGrades(t *testing.T) {
 	const day = 24 * time.Hour
-	h := replayed(t, recordedDays(t, 40), 40*day, nil)
-	for at, limited := range map[time.Duration]bool{35 * day: true, 39 * day: false} {
-		got, err := h.service.ForecastQuality(t.Context(), "prod", origin.Add(at), origin.Add(at+2*time.Hour))
-		if err != nil || got.Grades == nil || (got.Limited != "") != limited {
-			t.Errorf("%v: %q, %q, %v", at, got.Reason, got.Limited, err)
+	for _, tt := range []struct {
+		days int
+		at   time.Duration
+		want string
+	}{
+		{40, 35 * day, "rounds knew 28 days of them"},
+		{40, 39 * day, ""},
+		{30, 5 * day, "rounds knew no more"},
+		{30, 29 * day, ""},
+	} {
+		h := replayed(t, recordedDays(t, tt.days), time.Duration(tt.days)*day, nil)
+		from := origin.Add(tt.at)
+		got, err := h.service.ForecastQuality(t.Context(), "prod", from, from.Add(2*time.Hour))
+		if err != nil || got.Grades == nil || (got.Limited == "") != (tt.want == "") ||
+			!strings.HasSuffix(got.Limited, tt.want) {
+			t.Errorf("%d days, %v: %q, %q, %v", tt.days, tt.at, got.Reason, got.Limited, err)
 		}
 	}
 }

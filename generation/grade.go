@@ -29,6 +29,7 @@ type GradeRequest struct {
 // Grades are the forecasts of the past beside the truth.
 type Grades struct {
 	From, To time.Duration
+	Since    time.Duration // submission of the first job that a forecast learns from
 	Futures  int
 	// Jobs and GPUHours are scores of hours, forecast when they begin; GPUHours is nil where the jobs of too many hours
 	// have not ended.
@@ -99,7 +100,7 @@ func (g *Grader) Grade(ctx context.Context, r GradeRequest) (*Grades, error) {
 		}
 		return d
 	}
-	out := &Grades{From: r.From, To: r.To, Futures: arrivals.DefaultFutures}
+	out := &Grades{From: r.From, To: r.To, Since: r.Submitted[0].Submit, Futures: arrivals.DefaultFutures}
 	if err := g.hours(ctx, &r, out, at); err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func (e *Evaluation) Start(incumbent space.Config, observed bool) (*Cluster, err
 	recall(c.ledger, e.before, e.start())
 	c.Send = func(ev workload.Event) { c.ledger.Apply(ev) }
 	o := e.Options.Simulate
-	o.Past = Past(e.Options.Trace, e.Options.Cluster, e.start())
+	o.Past = round.Past(c.ledger, e.start())
 	if observed {
 		o.Observer = c.Observe
 	}
@@ -46,7 +46,7 @@ func Warmed(o simulator.Options, t *workload.Workload, c workload.Cluster, from,
 // Past returns a scheduler's knowledge of the jobs of a trace that ended before an instant, as
 // a live simulation that begins then has it.
 func Past(t *workload.Workload, c workload.Cluster, at time.Duration) *simulator.Past {
-	before, _ := fitting(t.Window(at-round.ArrivalMemory, at).Jobs(), c)
+	before, _ := fitting(t.Window(at-round.ReplayMemory, at).Jobs(), c)
 	l := workload.NewLedger(c)
 	recall(l, before, at)
 	return round.Past(l, at)

@@ -78,18 +78,23 @@ func (in *Input) measure(ctx context.Context, s *schedulers.Scheduler, futures [
 	problem := Problem{Scheduler: s, Space: in.Space, Goal: in.Goal, Cluster: in.State.Cluster,
 		Options: in.Simulator, Turn: in.Turn,
 		Incumbent: configs[0]}
+	last := len(configs) - 1
+	changes := waits{configs: [2]space.Config{configs[0], configs[last]}, at: map[scenarioJob]int{}}
 	sc, err := NewScorer(&problem, futures)
 	if errors.Is(err, errNothing) {
 		return nil, nil
 	} else if err == nil {
+		sc.ended = changes.add
 		err = sc.CompareWith(ctx, problem.Incumbent)
 	}
 	if err != nil {
 		return nil, err
 	}
-	g, err := problem.guards(ctx, in.Guard, futures, in.Horizon, in.Settings.Seed)
-	if err != nil {
-		return nil, err
+	var g *guards
+	if in.Guard >= 0 {
+		if g, err = problem.guards(ctx, in.Guard, futures, in.Horizon, in.Settings.Seed); err != nil {
+			return nil, err
+		}
 	}
 	out := make([]Outlook, len(configs))
 	var first search.Trial
@@ -104,7 +109,7 @@ func (in *Input) measure(ctx context.Context, s *schedulers.Scheduler, futures [
 		}
 		out[i] = Outlook{Config: c, Objective: m.Values, Metrics: m.Metrics, Ratio: search.Gain(t, first).Ratio,
 			Interval: interval(first.Measurement, m), Limits: exceeded(&m)}
-		if in.Guard >= 0 {
+		if g != nil {
 			worse, err := g.broken(ctx, c)
 			if err != nil {
 				return nil, err
@@ -116,43 +121,46 @@ func (in *Input) measure(ctx context.Context, s *schedulers.Scheduler, futures [
 		if out[i].Energy, err = problem.amount(ctx, futures, c); err != nil {
 			return nil, err
 		}
-	}
-	last := len(configs) - 1
-	if last > 0 {
-		out[last].Groups, err = sc.groups(ctx, configs[0], configs[last])
-	}
-	return out, err
-}
-
-// groups compares the waits of jobs under two configurations; nil if a simulation exhausts its events.
-func (sc *Scorer) groups(ctx context.Context, before, after space.Config) ([]Group, error) {
-	p := sc.players.Get().(*player)
-	defer sc.players.Put(p)
-	var jobs []JobChange
-	for i := range sc.scenarios {
-		x := &sc.scenarios[i]
-		first := len(jobs)
-		at := map[simulator.ID]int{}
-		for k, c := range [...]space.Config{before, after} {
-			if err := sc.run(ctx, p, x, sc.scheduler.New(c)); errors.Is(err, simulator.ErrBudget) {
-				return nil, nil
-			} else if err != nil {
-				return nil, err
-			}
-			p.out = p.sim.Outcomes(p.out[:0])
-			for n := range p.out {
-				o := &p.out[n]
-				r := JobResult{Wait: o.Wait.Seconds(), JCT: o.JCT().Seconds(), Ended: true}
-				if k == 0 {
-					at[o.ID] = first + len(at)
-					jobs = append(jobs, JobChange{Job: x.job(o.ID), Before: r})
-				} else if n, known := at[o.ID]; known {
-					jobs[n].After = r
-				}
-			}
+		if i == last && i > 0 && !first.Measurement.Exhausted && !m.Exhausted {
+			out[i].Groups = Groups(changes.jobs)
 		}
 	}
-	return Groups(jobs), nil
+	return out, nil
+}
+
+// waits compare the jobs of all simulations under two configurations.
+type waits struct {
+	configs [2]space.Config // before and after
+	jobs    []JobChange
+	at      map[scenarioJob]int // places in jobs
+}
+
+type scenarioJob struct {
+	scenario *Scenario
+	job      simulator.ID
+}
+
+// add is the ended of a Scorer.
+func (w *waits) add(c space.Config, x *Scenario, all []simulator.Outcome) {
+	for k := range w.configs {
+		if !c.Equal(w.configs[k]) {
+			continue
+		}
+		for i := range all {
+			o := &all[i]
+			n, known := w.at[scenarioJob{x, o.ID}]
+			if !known {
+				n = len(w.jobs)
+				w.at[scenarioJob{x, o.ID}] = n
+				w.jobs = append(w.jobs, JobChange{Job: x.job(o.ID)})
+			}
+			r := &w.jobs[n].Before
+			if k == 1 {
+				r = &w.jobs[n].After
+			}
+			*r = JobResult{Wait: o.Wait.Seconds(), JCT: o.JCT().Seconds(), Ended: true}
+		}
+	}
 }
 
 // exceeded describes the limits that a measurement is beyond.

@@ -57,6 +57,8 @@ type Scorer struct {
 	// AllMetrics makes Measure compute every metric of MetricNames, not only the first
 	// four, which take no extra time. Set it before the first measurement.
 	AllMetrics bool
+	// ended receives the jobs of each simulation of play that ends, if it is set.
+	ended func(c space.Config, x *Scenario, all []simulator.Outcome)
 }
 
 // MetricNames are the intermediate metrics of a measurement with AllMetrics, through
@@ -153,6 +155,9 @@ func (sc *Scorer) play(ctx context.Context, c space.Config, scenarios []Scenario
 			return f, err
 		}
 		p.out = p.sim.Outcomes(p.out[:0])
+		if sc.ended != nil {
+			sc.ended(c, x, p.out)
+		}
 		if x.Warmup {
 			p.out = slices.DeleteFunc(p.out, func(o simulator.Outcome) bool { return o.Submit < x.CountFrom })
 		}

@@ -254,6 +254,8 @@ func check(repo fs.FS) (*checker, error) {
 		}
 		c.file(p, data)
 		switch path.Ext(p) {
+		case ".proto":
+			c.lines(p, data, nil)
 		case ".md":
 			c.links(repo, p, data)
 			c.page(p, string(data))

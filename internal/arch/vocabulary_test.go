@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxColumns is how wide a line of Go may be; a tab counts as four columns.
+// MaxColumns is how wide a line of Go or of a .proto may be; a tab counts as four columns.
 const MaxColumns = 120
 
 // bannedNames are words that no declared identifier may contain, with the
@@ -103,11 +103,7 @@ func (c *checker) words(p string, fset *token.FileSet, f *ast.File, data []byte)
 		}
 		return true
 	})
-	for i, line := range bytes.Split(data, []byte("\n")) {
-		if n := columns(line); n > MaxColumns && !verbatim[i+1] {
-			c.add(p, "line %d has %d columns, at most %d", i+1, n, MaxColumns)
-		}
-	}
+	c.lines(p, data, verbatim)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		for _, w := range camelWords(name) {
 			if want, banned := bannedNames[w]; banned {
@@ -117,6 +113,15 @@ func (c *checker) words(p string, fset *token.FileSet, f *ast.File, data []byte)
 	}
 	for _, g := range f.Comments {
 		c.text(p, fset.Position(g.Pos()).Line, g.Text())
+	}
+}
+
+// lines checks the width of all but verbatim lines.
+func (c *checker) lines(p string, data []byte, verbatim map[int]bool) {
+	for i, line := range bytes.Split(data, []byte("\n")) {
+		if n := columns(line); n > MaxColumns && !verbatim[i+1] {
+			c.add(p, "line %d has %d columns, at most %d", i+1, n, MaxColumns)
+		}
 	}
 }
 

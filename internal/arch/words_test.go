@@ -45,6 +45,7 @@ func TestWords(t *testing.T) {
 		{"too wide", "space/a.go", "// " + wide + "x\n", "line 3 has 121 columns"},
 		{"too wide with a tab", "space/a.go", "var (\n\t// " + wide[3:] + "\n)\n", "line 4 has 121 columns"},
 		{"a long string", "space/a.go", "var s = \"" + wide + "\"\n", ""},
+		{"a wide API", "api/a.proto", "// " + wide + "x\n", "line 1 has 121 columns"},
 		{"a raw string", "space/a.go", "var s = `" + wide + wide + "`\n", ""},
 	}
 	for _, tt := range tests {

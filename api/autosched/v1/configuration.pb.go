@@ -279,8 +279,8 @@ type Configuration struct {
 	// Output only. What the scheduler reported while it was in force, by metric, against what it reported before.
 	// GetConfiguration alone has it.
 	ReportedMetrics []*ReportedMetric `protobuf:"bytes,100,rep,name=reported_metrics,json=reportedMetrics,proto3" json:"reported_metrics,omitempty"`
-	// Output only. The values as the scheduler's own configuration file, as 'autosched scheduler config render' prints it.
-	// GetConfiguration alone has it.
+	// Output only. The values as the scheduler's own configuration file, as 'autosched scheduler config render' prints
+	// it. GetConfiguration alone has it.
 	NativeText    string `protobuf:"bytes,101,opt,name=native_text,json=nativeText,proto3" json:"native_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

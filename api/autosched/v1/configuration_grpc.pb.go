@@ -75,8 +75,8 @@ type ConfigurationServiceClient interface {
 	// asked for before, still parks the values that were gone back from.
 	RollbackConfiguration(ctx context.Context, in *RollbackConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
 	// ProposeConfiguration proposes values of an operator's choice, as PROPOSED, in place of what was proposed before.
-	// Nothing is offered to the scheduler until they are approved. Parked values are FAILED_PRECONDITION, as are those that
-	// are on offer or proposed already.
+	// Nothing is offered to the scheduler until they are approved. Parked values are FAILED_PRECONDITION, as are those
+	// that are on offer or proposed already.
 	ProposeConfiguration(ctx context.Context, in *ProposeConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
 	// PinConfiguration offers values to all instances at once, and keeps them on offer: until
 	// the pin ends tuning changes nothing by itself, as if it were frozen. It ends at
@@ -303,8 +303,8 @@ type ConfigurationServiceServer interface {
 	// asked for before, still parks the values that were gone back from.
 	RollbackConfiguration(context.Context, *RollbackConfigurationRequest) (*Configuration, error)
 	// ProposeConfiguration proposes values of an operator's choice, as PROPOSED, in place of what was proposed before.
-	// Nothing is offered to the scheduler until they are approved. Parked values are FAILED_PRECONDITION, as are those that
-	// are on offer or proposed already.
+	// Nothing is offered to the scheduler until they are approved. Parked values are FAILED_PRECONDITION, as are those
+	// that are on offer or proposed already.
 	ProposeConfiguration(context.Context, *ProposeConfigurationRequest) (*Configuration, error)
 	// PinConfiguration offers values to all instances at once, and keeps them on offer: until
 	// the pin ends tuning changes nothing by itself, as if it were frozen. It ends at

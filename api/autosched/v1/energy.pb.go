@@ -150,8 +150,8 @@ func (x *EnergyBand) GetHigh() float64 {
 }
 
 // EnergyAccount is the energy of a cluster over a time, its cost and its CO2, at the facility's meter. Jobs have the
-// power of the GPUs that they hold with their share of the node; idle is the rest of the nodes that are on. PREDICTED by
-// the power model from OBSERVED times; where GPUs were measured, their energy is OBSERVED.
+// power of the GPUs that they hold with their share of the node; idle is the rest of the nodes that are on. PREDICTED
+// by the power model from OBSERVED times; where GPUs were measured, their energy is OBSERVED.
 type EnergyAccount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The time that counts, and the latest event.

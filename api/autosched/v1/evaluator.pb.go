@@ -36,8 +36,8 @@ type EvaluateRequest struct {
 	Workload string `protobuf:"bytes,4,opt,name=workload,proto3" json:"workload,omitempty"`
 	// The seed of the study, so that equal trials can be measured equally.
 	Seed uint64 `protobuf:"varint,5,opt,name=seed,proto3" json:"seed,omitempty"`
-	// The jobs of a workload that the service keeps, as DownloadWorkload returns them, compressed by gzip: up to some MiB, for
-	// which a service has to raise the size of messages that it takes. A command gets workload_file instead.
+	// The jobs of a workload that the service keeps, as DownloadWorkload returns them, compressed by gzip: up to some
+	// MiB, for which a service has to raise the size of messages that it takes. A command gets workload_file instead.
 	WorkloadJobs []byte `protobuf:"bytes,6,opt,name=workload_jobs,json=workloadJobs,proto3" json:"workload_jobs,omitempty"`
 	// The file that has these jobs while a command runs, not compressed.
 	WorkloadFile string `protobuf:"bytes,7,opt,name=workload_file,json=workloadFile,proto3" json:"workload_file,omitempty"`

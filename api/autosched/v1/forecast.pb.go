@@ -43,7 +43,7 @@ type ForecastQuality struct {
 	Durations *ForecastQuality_Durations `protobuf:"bytes,10,opt,name=durations,proto3" json:"durations,omitempty"`
 	// Why nothing is graded; empty if something is.
 	NoGradeReason string `protobuf:"bytes,11,opt,name=no_grade_reason,json=noGradeReason,proto3" json:"no_grade_reason,omitempty"`
-	// Why the forecasts of the first hours learn from less than those of rounds then; empty if they do not.
+	// Why the forecasts of the first hours learn from less than 28 days of arrivals; empty if they do not.
 	LimitedReason string `protobuf:"bytes,12,opt,name=limited_reason,json=limitedReason,proto3" json:"limited_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -399,8 +399,8 @@ func (x *ForecastQuality_Score) GetMeanAbsoluteError() float64 {
 // Durations is how predictions of run times at the submission of jobs compare with the true ones.
 type ForecastQuality_Durations struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Jobs that were submitted, that were predicted, evenly spread, and those of these that have not ended: they have no
-	// part in the errors, which favours short jobs.
+	// Jobs that were submitted, that were predicted, evenly spread, and those of these that have not ended: they have
+	// no part in the errors, which favours short jobs.
 	SubmittedCount int32 `protobuf:"varint,1,opt,name=submitted_count,json=submittedCount,proto3" json:"submitted_count,omitempty"`
 	PredictedCount int32 `protobuf:"varint,2,opt,name=predicted_count,json=predictedCount,proto3" json:"predicted_count,omitempty"`
 	OpenCount      int32 `protobuf:"varint,3,opt,name=open_count,json=openCount,proto3" json:"open_count,omitempty"`

@@ -1363,8 +1363,8 @@ func (x *ForecastLoadRequest) GetName() string {
 	return ""
 }
 
-// ForecastLoadResponse is the load of the next 12 hours, or of fewer, under the configuration in force. SIMULATED: the least, the
-// middle and the most of the futures.
+// ForecastLoadResponse is the load of the next 12 hours, or of fewer, under the configuration in force. SIMULATED: the
+// least, the middle and the most of the futures.
 type ForecastLoadResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Every half hour, the first at the event time of the forecast.

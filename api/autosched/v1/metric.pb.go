@@ -31,8 +31,8 @@ type MetricReport struct {
 	SchedulerTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=scheduler_time,json=schedulerTime,proto3" json:"scheduler_time,omitempty"`
 	// Required. The revision of the configuration that was in force.
 	ConfigurationRevision int64 `protobuf:"varint,3,opt,name=configuration_revision,json=configurationRevision,proto3" json:"configuration_revision,omitempty"`
-	// Required. 1 to 32 values by metric, finite: the objective, and any other. Names have 1 to 63 of a-z, 0-9 and '_' and
-	// begin with a letter; units are the scheduler's own. At most 32 metrics of a scheduler are kept at a time.
+	// Required. 1 to 32 values by metric, finite: the objective, and any other. Names have 1 to 63 of a-z, 0-9 and '_'
+	// and begin with a letter; units are the scheduler's own. At most 32 metrics of a scheduler are kept at a time.
 	Metrics       map[string]float64 `protobuf:"bytes,4,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1657,8 +1657,8 @@ type UpdateSchedulerRequest struct {
 	// taken. If etag is set and not the scheduler's present one, the request fails
 	// with ABORTED.
 	Scheduler *Scheduler `protobuf:"bytes,1,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
-	// What to change; if empty, the fields that are set. Some of: display_name, labels, annotations, spec.parameters, spec.constraints,
-	// spec.cluster, spec.mode, spec.objective, spec.rollout, spec.simulation, or single
+	// What to change; if empty, the fields that are set. Some of: display_name, labels, annotations, spec.parameters,
+	// spec.constraints, spec.cluster, spec.mode, spec.objective, spec.rollout, spec.simulation, or single
 	// fields of the latter two and of the cluster, such as spec.rollout.update_interval. A
 	// field that is named and not set gets its default; parameters that are not named are as
 	// built in.

@@ -1532,8 +1532,9 @@ type RunStudyRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Required. The id of an evaluator (ListEvaluators).
 	Evaluator string `protobuf:"bytes,2,opt,name=evaluator,proto3" json:"evaluator,omitempty"`
-	// The workload to measure on: one that the service keeps of the scheduler, schedulers/{scheduler}/workloads/{workload},
-	// or one that the evaluator knows, at most 63 of a-z, 0-9, '-', '_' and '.'. The evaluator's own if empty.
+	// The workload to measure on: one that the service keeps of the scheduler,
+	// schedulers/{scheduler}/workloads/{workload}, or one that the evaluator knows, at most 63 of a-z, 0-9, '-', '_' and
+	// '.'. The evaluator's own if empty.
 	Workload string `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
 	// Trials to measure at a time: 1 to 100, default 1.
 	ParallelTrials int32 `protobuf:"varint,4,opt,name=parallel_trials,json=parallelTrials,proto3" json:"parallel_trials,omitempty"`
