@@ -2,6 +2,7 @@ package chart
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -19,8 +20,12 @@ const rowHeight = 26
 // RowsHeight is the height of [Estimates] with n rows.
 func RowsHeight(n int) float64 { return max(120, rowHeight*float64(n)+54) }
 
-// Estimates draws values with their intervals, a row for each from the top, beside a line at the value of no effect.
-func Estimates(axis string, none float64, rows []Estimate) *Chart {
+// Estimates draws values with their intervals of a confidence in percent, a row for each from the top, beside a line at
+// the value of no effect.
+func Estimates(axis string, confidence int, none float64, rows []Estimate) *Chart {
+	if slices.ContainsFunc(rows, func(e Estimate) bool { return e.Low != e.High }) {
+		axis += fmt.Sprintf(", with the %d %% interval", confidence)
+	}
 	c := &Chart{X: Axis{Name: axis, Include: []float64{none}},
 		Y:      Axis{Min: -.6, Max: float64(len(rows)) - .4, Labels: true},
 		Layers: []Layer{&Line{Mark: Mark{Color: Soft}, Points: vertical(none), Width: 1, Dash: []float64{3, 3}}}}

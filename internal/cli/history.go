@@ -90,19 +90,19 @@ func (f *HistoryFlags) Ask(ctx context.Context, in *ReplayInput, o replay.AskOpt
 func PrintVerdict(w io.Writer, v *replay.Verdict) error {
 	table.Strong(w, v.Text)
 	if v.Fidelity != nil {
-		Prose(w, "", v.Fidelity.String()+".")
+		table.Prose(w, "", v.Fidelity.String()+".")
 	}
 	if len(v.Changes) == 0 {
 		return nil
 	}
 	if e := v.Evictions; e != nil && e.After.Number <= e.Before.Number { // the text has the others
-		Prose(w, "", "The change "+e.String()+".")
+		table.Prose(w, "", "The change "+e.String()+".")
 	}
 	fmt.Fprintln(w, "\nSettings that change:")
 	for _, c := range v.Changes {
 		fmt.Fprintf(w, "  %s\n", c.Step)
 		if c.Means != "" {
-			Prose(w, "    ", c.Means)
+			table.Prose(w, "    ", c.Means)
 		}
 	}
 	flags, whose := v.Flags, "Flags"
@@ -353,7 +353,7 @@ func (f *SiteFlag) PrintChange(w io.Writer, c *replay.SettingsChange) error {
 	fmt.Fprintf(w, "\nWhich jobs wait longer: all jobs from %s to %s,\nsimulated with the settings in force and with these. "+
 		"slower is how many have\na JCT more than 1 %% longer, most by how much the wait of one grows.\n\n",
 		c.From, c.To)
-	t := NewNumbers(w, "\tjobs\tmean wait\tafter\tp95 wait\tafter\tslower\tmost\t")
+	t := table.Numbers(w, "\tjobs\tmean wait\tafter\tp95 wait\tafter\tslower\tmost\t")
 	left := 0
 	for _, g := range shownWaits(c.Waits, &left) {
 		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%d\t%s\t\n", strings.TrimSpace(g.By+" "+g.Name), g.Jobs,

@@ -342,12 +342,3 @@ func HorizontalLine(y float64) []chart.Point {
 
 // MaxPoints bounds the points of a line: more cannot be distinguished.
 const MaxPoints = 1200
-
-// NewTable begins a table of texts on the output of a command (see [table.Writer]).
-func NewTable(out io.Writer, names string) *table.Writer { return table.New(out, names) }
-
-// NewNumbers is NewTable for numbers.
-func NewNumbers(out io.Writer, names string) *table.Writer { return table.Numbers(out, names) }
-
-// Prose writes sentences in lines that fit the output, each after an indent.
-func Prose(w io.Writer, indent, text string) { table.Prose(w, indent, text) }

@@ -16,7 +16,7 @@ func TestPageText(t *testing.T) {
 		t.Setenv("COLUMNS", columns)
 		p, err := NewPage("test", false, "A message.", func(w io.Writer) error {
 			table.Strong(w, words)
-			rows := NewTable(w, "NAME\tWORDS")
+			rows := table.New(w, "NAME\tWORDS")
 			fmt.Fprintf(rows, "a\t%s\n", words)
 			return rows.Flush()
 		})

@@ -106,7 +106,7 @@ func comparisonFront(c *replay.Comparison) *chart.Page {
 		}
 		rows = append(rows, e)
 	}
-	out.First = chart.Estimates("average JCT of "+c.Rows[0].Name+" over the row's, with the 95 % interval", 1, rows)
+	out.First = chart.Estimates("average JCT of "+c.Rows[0].Name+" over the row's", 95, 1, rows)
 	out.First.Title = "Ratio to " + c.Rows[0].Name + ": above 1 is better"
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/lab/aggregate"
 	"github.com/autosched/autosched/replay"
@@ -112,7 +113,7 @@ func (o *benchAggregateOptions) run(ctx context.Context, notes io.Writer) (*aggr
 func printAggregate(w io.Writer, r *aggregate.Study) error {
 	fmt.Fprintf(w, "%s, %s, %s: %d configurations at %s\n\n",
 		r.Trace, r.Scheduler, r.Objective, r.Configs, units.Plural(len(r.Instants), "instant"))
-	t := cli.NewNumbers(w, "size\tjobs\tgroups\ttau\tleast tau\ttau apart\tof pairs\tlost\tmost lost\tbias\tspeed-up\t")
+	t := table.Numbers(w, "size\tjobs\tgroups\ttau\tleast tau\ttau apart\tof pairs\tlost\tmost lost\tbias\tspeed-up\t")
 	for _, x := range r.Rows {
 		size := fmt.Sprint(x.Size)
 		if x.Size == 1 {

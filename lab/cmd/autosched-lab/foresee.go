@@ -11,6 +11,7 @@ import (
 	"github.com/autosched/autosched/causal/dataset"
 	"github.com/autosched/autosched/causal/model"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/lab/foresight"
 )
 
@@ -97,7 +98,7 @@ func readTraining(cmd *cobra.Command, data, tiers string) (*dataset.Training, er
 func printForesight(w io.Writer, scheduler string, f *foresight.Foresight) error {
 	fmt.Fprintf(w, "%s, %s: learnt from %d rows of %d pieces (graph of %d edges), judged on %d rows of %d later "+
 		"pieces\n\n", scheduler, f.Objective, f.TrainRows, f.TrainSegments, f.Edges, f.TestRows, f.TestSegments)
-	t := cli.NewNumbers(w, "prediction\terror\trank correlation\t")
+	t := table.Numbers(w, "prediction\terror\trank correlation\t")
 	fmt.Fprintf(t, "model\t%.1f %%\t%.2f\t\n", 100*f.Error, f.Rank)
 	fmt.Fprintf(t, "direct head only\t%.1f %%\t%.2f\t\n", 100*f.DirectOnly, f.RankDirect)
 	fmt.Fprintf(t, "structural head only\t%.1f %%\t\t\n", 100*f.StructuralOnly)

@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/lab/horizons"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/scenario"
@@ -28,6 +30,7 @@ type benchHorizonsOptions struct {
 	seed                  uint64
 	json                  bool
 	study                 horizons.Options
+	plot                  cli.PlotFlag
 	given                 func(flag string) bool
 
 	selected *regexp.Regexp // after check
@@ -57,11 +60,15 @@ that scores best than under the best of all.
 			if err != nil {
 				return err
 			}
+			if err := o.plot.Write(func() (*chart.Page, error) { return horizonsPage(rows) }); err != nil {
+				return err
+			}
 			return cli.Show(cmd.OutOrStdout(), o.json, "horizon-benchmark/v1", map[string]any{"rankings": rows},
 				func(w io.Writer) error { return printHorizons(w, rows) })
 		},
 	}
 	o.given = cmd.Flags().Changed
+	o.plot.Add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.scenarios, "scenarios", "", "JSON file of windows and clusters (required)")
 	fl.StringVar(&o.data, "data", ".", "folder that holds the traces of the scenarios")
@@ -81,6 +88,9 @@ that scores best than under the best of all.
 
 // check checks all that needs no file.
 func (o *benchHorizonsOptions) check() error {
+	if err := o.plot.Check(); err != nil {
+		return err
+	}
 	s := &o.study
 	if s.Configs < 0 || s.Hours < 1 || o.futures < 1 || len(s.Horizons) == 0 {
 		return cli.Usage(fmt.Errorf("--configs %d, --hours %d, --futures %d, %d --horizons: want at least 0, 1, 1 and 1",
@@ -165,7 +175,7 @@ func eachWindow[T any](ctx context.Context, scenarios, data string, selected *re
 }
 
 func printHorizons(w io.Writer, rankings []*horizons.Ranking) error {
-	t := cli.NewNumbers(w,
+	t := table.Numbers(w,
 		"window\tscheduler\tconfigurations\tdefault s\tbest s\thorizon\trank\tonce\ttruth\tregret %\ttruth\tCPU ms\t")
 	for _, r := range rankings {
 		name, scheduler := r.Window, r.Scheduler

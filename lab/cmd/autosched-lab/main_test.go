@@ -95,31 +95,40 @@ func TestJSONHasASchema(t *testing.T) {
 	for _, x := range []struct {
 		args, schema string
 		slow         bool
+		drawn        string // in the page that --plot draws
 	}{
 		{"recommend --trace sample --windows 2 --days 1 --nodes 4 --waste 10 --detected",
-			"recommend-benchmark", false},
-		{"patterns --trace sample --windows 1 --days 1 --prevalence 5 --nodes 4", "patterns-benchmark", false},
-		{"search --objectives quad2 --samplers random --budget 5 --seeds 1", "search-benchmark", false},
+			"recommend-benchmark", false, ""},
+		{"patterns --trace sample --windows 1 --days 1 --prevalence 5 --nodes 4", "patterns-benchmark", false, ""},
+		{"search --objectives quad2 --samplers random --budget 5 --seeds 1", "search-benchmark", false, "The least mean regret after 5 evaluations has random on quad2."},
 		{"aggregate --trace sample --to 2017-10-09T06:00:00Z --nodes 16 --configs 2 --sizes 2",
-			"aggregate-benchmark", true},
+			"aggregate-benchmark", true, ""},
 		{"tune --trace sample --nodes 12 --to 2017-10-10 --budget 6 --futures 2 --hours 2 --seeds 1 --searches random",
-			"tuning-benchmark", true},
+			"tuning-benchmark", true, "No search finds better configurations than random."},
 		{"presets --scenarios " + windows + " --data " + dir + " --scheduler fifo --configs 2 --refine 0",
-			"preset-benchmark", true},
+			"preset-benchmark", true, "presets are chosen of"},
 		{"horizons --scenarios " + days + " --only day --schedulers fifo --configs 1 --hours 1 --horizons 1h " +
-			"--futures 1", "horizon-benchmark", true},
+			"--futures 1", "horizon-benchmark", true, "Rounds of 1 h rank configurations best"},
 		{"studies --scenarios " + days + " --only day --schedulers gandiva --budget 2 --reference 2 --seeds 1",
-			"study-benchmark", true},
+			"study-benchmark", true, "With the causal model a study takes fewer trials in"},
 		{"decisions --scenarios " + windows + " --data " + dir + " --schedulers fifo --methods default --out " + dir +
-			"/d.jsonl", "decision-benchmark", true},
+			"/d.jsonl", "decision-benchmark", true, ""},
 	} {
 		if x.slow && testing.Short() {
 			continue
 		}
-		code, out, errs := clitest.Run(append(strings.Fields(x.args), "--json")...)
+		args, plot := append(strings.Fields(x.args), "--json"), filepath.Join(dir, x.schema+".html")
+		if x.drawn != "" {
+			args = append(args, "--plot", plot)
+		}
+		code, out, errs := clitest.Run(args...)
 		if code != 0 {
 			t.Errorf("%s: exit %d: %s", x.args, code, errs)
 			continue
+		}
+		if page, err := os.ReadFile(plot); x.drawn != "" && (err != nil || !strings.Contains(string(page), x.drawn) ||
+			!strings.Contains(string(page), "<svg")) {
+			t.Errorf("%s: %v, the page has no %q", x.args, err, x.drawn)
 		}
 		if want := `"schema": "autosched.` + x.schema + `/v1"`; !strings.HasPrefix(strings.TrimLeft(out, "{\n "), want) {
 			t.Errorf("%s: want %s first: %.80s", x.args, want, out)

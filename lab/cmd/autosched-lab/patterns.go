@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/lab/inject"
 	"github.com/autosched/autosched/lab/score"
@@ -256,7 +257,7 @@ func printPatternsBench(w io.Writer, r *patternsBench, examples int) error {
 		fmt.Fprintf(w, "%s, telemetry of %s, prevalence %g %%: %s of %s, %s, %.0f GPU-days\n\n", t.Trace, t.Curves,
 			t.Prevalence, units.Plural(t.Streams, "window"), units.Plural(r.Days, "day"), units.Plural(t.Jobs, "job"),
 			t.GPUDays)
-		tw := cli.NewNumbers(w,
+		tw := table.Numbers(w,
 			"rule\tcases\tof\tprecision\trecall\tF1\t95 %\tF1 near\tPR-AUC\tbalanced\tminutes\tfalse\twaste\t")
 		for _, x := range t.Rules {
 			name := x.Rule

@@ -12,7 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/lab/portfolio"
 	"github.com/autosched/autosched/replay/scenario"
 	"github.com/autosched/autosched/schedulers"
@@ -21,6 +23,7 @@ import (
 
 // benchPresetsOptions are the flags of presets.
 type benchPresetsOptions struct {
+	plot                               cli.PlotFlag
 	scheduler, scenarios, data, record string
 	json                               bool
 	study                              portfolio.Options
@@ -57,10 +60,14 @@ only what it lacks.`,
 			if err != nil {
 				return err
 			}
+			if err := o.plot.Write(func() (*chart.Page, error) { return portfolioPage(r) }); err != nil {
+				return err
+			}
 			return cli.Show(cmd.OutOrStdout(), o.json, "preset-benchmark/v1", r,
 				func(w io.Writer) error { return printPortfolio(w, r) })
 		},
 	}
+	o.plot.Add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.scheduler, "scheduler", "tiresias", "scheduler: "+strings.Join(schedulers.Names(), ", "))
 	fl.StringVar(&o.scenarios, "scenarios", "", "JSON file of windows and clusters (required)")
@@ -78,6 +85,9 @@ only what it lacks.`,
 
 // check checks all that needs no file.
 func (o *benchPresetsOptions) check() error {
+	if err := o.plot.Check(); err != nil {
+		return err
+	}
 	s := &o.study
 	if s.Configs < 0 || s.Refine < 0 || s.Workers < 1 {
 		return cli.Usage(fmt.Errorf("--configs %d, --refine %d, --workers %d: want at least 0, 0 and 1",
@@ -181,7 +191,7 @@ func openHeld(path string) (map[string]portfolio.Held, *os.File, error) {
 func printPortfolio(w io.Writer, p *portfolio.Portfolio) error {
 	fmt.Fprintf(w, "%s: %d configurations measured; regrets in %%, over training and test windows\n\n", p.Scheduler,
 		p.Measured)
-	t := cli.NewNumbers(w,
+	t := table.Numbers(w,
 		"\tworst\tmean\ttest worst\tmean\twith those above: worst\tmean\ttest worst\tmean\tp99\tshort\t"+
 			"test p99\tshort\t")
 	row := func(name string, r *portfolio.Row) {
@@ -204,7 +214,7 @@ func printPortfolio(w io.Writer, p *portfolio.Portfolio) error {
 		fmt.Fprintf(w, "chosen %d: %s\n", i+1, p.Chosen[i].Configuration)
 	}
 	fmt.Fprintln(w)
-	t = cli.NewNumbers(w, "window\tjobs\tload\tleast JCT s\tdefault\tfirst\tall\t  of")
+	t = table.Numbers(w, "window\tjobs\tload\tleast JCT s\tdefault\tfirst\tall\t  of")
 	for _, x := range p.Windows {
 		kind := ""
 		if x.Test {

@@ -13,6 +13,7 @@ import (
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/lab/inject"
 	"github.com/autosched/autosched/lab/score"
@@ -304,7 +305,7 @@ func (o *benchRecommendOptions) jobs(w *workload.Workload, at [2]time.Duration, 
 func printRecommendBench(w io.Writer, r *recommendBench) error {
 	fmt.Fprintf(w, "%s, %s, windows of %s, load %g without waste\n\n", r.Trace, r.Scheduler,
 		units.Plural(r.Days, "day"), r.Load)
-	t := cli.NewNumbers(w,
+	t := table.Numbers(w,
 		"waste\twindows\tutilisation\tacting\tgain\t95 %\tp\tmean wait h\tacting\tsmall tenants\tacting\tJain\t"+
 			"acting\tless used in\tlonger waits in\t")
 	for _, x := range r.Rows {

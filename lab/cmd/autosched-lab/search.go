@@ -12,7 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/lab/objectives"
 	"github.com/autosched/autosched/lab/samplers"
 	"github.com/autosched/autosched/search"
@@ -27,6 +29,7 @@ type benchSearchOptions struct {
 	budget, seeds, workers int
 	json                   bool
 
+	plot      cli.PlotFlag
 	given     func(flag string) bool
 	functions []*objectives.Objective // after check
 }
@@ -61,11 +64,15 @@ Samplers:
 			if err != nil {
 				return err
 			}
+			if err := o.plot.Write(func() (*chart.Page, error) { return r.page(o.objectives) }); err != nil {
+				return err
+			}
 			return cli.Show(cmd.OutOrStdout(), o.json, "search-benchmark/v1", r,
 				func(w io.Writer) error { return r.print(w, o.objectives) })
 		},
 	}
 	o.given = cmd.Flags().Changed
+	o.plot.Add(cmd)
 	fl := cmd.Flags()
 	fl.StringSliceVar(&o.objectives, "objectives", publishedObjectives, "functions, comma-separated, or all")
 	fl.StringSliceVar(&o.samplers, "samplers", []string{search.DefaultSampler, "random"},
@@ -78,6 +85,9 @@ Samplers:
 }
 
 func (o *benchSearchOptions) check() error {
+	if err := o.plot.Check(); err != nil {
+		return err
+	}
 	if o.budget < 1 || o.seeds < 1 || o.workers < 0 {
 		return cli.Usage(fmt.Errorf("--budget %d, --seeds %d, --workers %d: want at least 1, 1 and 0",
 			o.budget, o.seeds, o.workers))
@@ -169,7 +179,7 @@ func (r *searchBench) print(w io.Writer, names []string) error {
 			fmt.Fprintln(w)
 		}
 		fmt.Fprintf(w, "%s, regret after %d evaluations\n", name, r.Results[0].Budget)
-		t := cli.NewNumbers(w, "sampler\tmean\tstd error\tmedian\tseeds\t\t")
+		t := table.Numbers(w, "sampler\tmean\tstd error\tmedian\tseeds\t\t")
 		row := func(f *samplers.Figures, note string) {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t\n",
 				f.Sampler, figure(f.Mean), figure(f.StandardError()), figure(f.Median), f.Seeds, note)

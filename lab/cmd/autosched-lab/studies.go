@@ -12,7 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/lab/studies"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
@@ -27,6 +29,7 @@ type benchStudiesOptions struct {
 	seed                  uint64
 	json                  bool
 	study                 studies.Options
+	plot                  cli.PlotFlag
 	given                 func(flag string) bool
 
 	selected *regexp.Regexp // after check
@@ -56,11 +59,15 @@ study that finds none counts with its whole length.
 			if err != nil {
 				return err
 			}
+			if err := o.plot.Write(func() (*chart.Page, error) { return studiesPage(rows) }); err != nil {
+				return err
+			}
 			return cli.Show(cmd.OutOrStdout(), o.json, "study-benchmark/v1", map[string]any{"comparisons": rows},
 				func(w io.Writer) error { return printStudies(w, rows) })
 		},
 	}
 	o.given = cmd.Flags().Changed
+	o.plot.Add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.scenarios, "scenarios", "", "JSON file of windows and clusters (required)")
 	fl.StringVar(&o.data, "data", ".", "folder that holds the traces of the scenarios")
@@ -80,6 +87,9 @@ study that finds none counts with its whole length.
 
 // check checks all that needs no file.
 func (o *benchStudiesOptions) check() error {
+	if err := o.plot.Check(); err != nil {
+		return err
+	}
 	s := &o.study
 	s.Took = time.Second
 	if s.Trials < 1 || s.Reference < 1 || s.Seeds < 1 {
@@ -131,7 +141,7 @@ func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*stud
 }
 
 func printStudies(w io.Writer, all []*studies.Comparison) error {
-	t := cli.NewNumbers(w, "window\tscheduler\tdefault s\tbest s\tsampler\tcausal\tfound\ttrials\ttime s\tskipped\t"+
+	t := table.Numbers(w, "window\tscheduler\tdefault s\tbest s\tsampler\tcausal\tfound\ttrials\ttime s\tskipped\t"+
 		"narrowed\ttuner s\tbest\t")
 	for _, r := range all {
 		name, scheduler, head := r.Window, r.Scheduler, fmt.Sprintf("%.0f\t%.0f", r.DefaultJCT, r.ReferenceJCT)

@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/lab/searches"
 	"github.com/autosched/autosched/replay"
@@ -22,6 +24,7 @@ type benchTuneOptions struct {
 	round   cli.TuneFlags
 	config  cli.ConfigFlags
 	compare searches.Options
+	plot    cli.PlotFlag
 	given   func(flag string) bool
 }
 
@@ -62,6 +65,9 @@ of its trials reject proposals:
 			if err != nil {
 				return err
 			}
+			if err := o.plot.Write(func() (*chart.Page, error) { return searchesPage(r) }); err != nil {
+				return err
+			}
 			return cli.Show(cmd.OutOrStdout(), o.replay.JSON, "tuning-benchmark/v1", r,
 				func(w io.Writer) error { return printComparison(w, r) })
 		},
@@ -71,6 +77,7 @@ of its trials reject proposals:
 	o.round.AddSearch(cmd)
 	o.config.Add(cmd)
 	o.given = cmd.Flags().Changed
+	o.plot.Add(cmd)
 	fl := cmd.Flags()
 	fl.StringSliceVar(&o.compare.Searches, "searches",
 		searchNames(), "searches to compare, comma-separated; the first is the reference")
@@ -83,6 +90,9 @@ of its trials reject proposals:
 
 // check checks all that needs no trace.
 func (o *benchTuneOptions) check() error {
+	if err := o.plot.Check(); err != nil {
+		return err
+	}
 	c := &o.compare
 	if err := cli.CheckList(o.given, "searches", c.Searches); err != nil {
 		return err
@@ -148,7 +158,7 @@ func printComparison(w io.Writer, r *searches.Comparison) error {
 	fmt.Fprintf(w, "%s, %s, %s: %s x %s, %s per search on %d futures\n\n",
 		r.Trace, r.Scheduler, r.Objective, units.Plural(len(r.Hours), "instant"), units.Plural(r.Seeds, "seed"), limit,
 		r.Futures)
-	t := cli.NewNumbers(w, "")
+	t := table.Numbers(w, "")
 	fmt.Fprintf(t,
 		"search\ton futures\tin truth\tvs %s\tp\tvs in truth\tp\tevaluations\tto match\twithout model\tin "+
 			"s\ts\trejected\taudits right\t\n", r.Reference)

@@ -24,6 +24,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	apiclient "github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/round"
 )
@@ -270,7 +271,7 @@ func (o *emulateOptions) run(ctx context.Context, notes io.Writer) (*agent.Repor
 }
 
 func printEmulation(w io.Writer, r *agent.Report, waits string) error {
-	t := cli.NewTable(w, "")
+	t := table.New(w, "")
 	fmt.Fprintf(t, "scheduler\t%s\n", r.Scheduler)
 	fmt.Fprintf(t, "jobs\t%d\n", r.Jobs)
 	fmt.Fprintf(t, "JCT mean, p95\t%.0f, %.0f s\n", r.AvgJCT, r.P95JCT)

@@ -22,7 +22,7 @@ func printRows(w io.Writer, r *replay.Comparison, out string) error {
 			return err
 		}
 		if x.Fidelity != nil {
-			cli.Prose(w, "", x.Fidelity.String()+".")
+			table.Prose(w, "", x.Fidelity.String()+".")
 		}
 	}
 	if len(r.All) > 0 {
@@ -33,7 +33,7 @@ func printRows(w io.Writer, r *replay.Comparison, out string) error {
 	}
 	fmt.Fprintf(w, "\nratio = average JCT of %s / this row's, with its 95 %% interval; above 1 is better.\n\n",
 		r.Rows[0].Name)
-	t := cli.NewTable(w, "row\tscheduler\t")
+	t := table.New(w, "row\tscheduler\t")
 	t.Items([]string{"differs from the defaults in"})
 	for _, row := range r.Rows {
 		fmt.Fprintf(t, "%s\t%s\t\n", row.Name, row.Scheduler)
@@ -51,11 +51,11 @@ func printRows(w io.Writer, r *replay.Comparison, out string) error {
 		title, text := report.BestRow(r)
 		table.Strong(w, title+".")
 		if text != "" {
-			cli.Prose(w, "", text)
+			table.Prose(w, "", text)
 		}
 	}
 	if text := report.Assumption(r); text != "" {
-		cli.Prose(w, "", text)
+		table.Prose(w, "", text)
 	}
 	if out != "" {
 		fmt.Fprintf(w, "The comparison is %s/compare.html.\n", strings.TrimRight(out, "/"))
@@ -68,7 +68,7 @@ func printResults(w io.Writer, results []replay.Result, drawn bool) error {
 	if drawn {
 		spread = "spread\t"
 	}
-	t := cli.NewNumbers(w, "row\tavg JCT s\tp50\tp95\tp99\tqueue s\tp95\tratio\tinterval\tfaster\tslower\t"+spread+
+	t := table.Numbers(w, "row\tavg JCT s\tp50\tp95\tp99\tqueue s\tp95\tratio\tinterval\tfaster\tslower\t"+spread+
 		"util\trho<=1\tpreempt\t")
 	for i := range results {
 		r := &results[i]

@@ -15,6 +15,7 @@ import (
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/report"
@@ -336,10 +337,10 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 		r.Jobs, r.HistoryJobs, r.Cluster, r.Load, r.Scheduler)
 	fmt.Fprintln(w, report.BaselineText(r))
 	for _, n := range r.Notes {
-		cli.Prose(w, "", "Note: "+n)
+		table.Prose(w, "", "Note: "+n)
 	}
 	fmt.Fprintln(w)
-	t := cli.NewNumbers(w,
+	t := table.Numbers(w,
 		"method\tavg JCT s\tp50\tp95\tp99\tqueue s\tratio\tspread\tguards\tpreempt\trounds\tchanges\tevals\ts/round\t")
 	for _, m := range r.Methods {
 		spread, guards := "", ""
@@ -366,11 +367,11 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 	}
 	for _, m := range r.Methods {
 		if m.Guards != nil && len(m.Guards.Broken) > 0 {
-			cli.Prose(w, "", fmt.Sprintf("Worse under %s: %s.", m.Method, report.PriceText(m.Guards)))
+			table.Prose(w, "", fmt.Sprintf("Worse under %s: %s.", m.Method, report.PriceText(m.Guards)))
 		}
 	}
 	if text := report.InHindsight(r); text != "" {
-		cli.Prose(w, "", text)
+		table.Prose(w, "", text)
 	}
 	if err := printAnswer(w, r); err != nil {
 		return err
@@ -391,7 +392,7 @@ func printDrawn(w io.Writer, r *replay.Report) error {
 		above = "jobs and nodes draw above sleeping nodes"
 	}
 	fmt.Fprintf(w, "\nWhat %s:\n", above)
-	t := cli.NewNumbers(w, "method\tenergy kWh\tcost $\tCO2 kg\tEDP kWh h\t")
+	t := table.Numbers(w, "method\tenergy kWh\tcost $\tCO2 kg\tEDP kWh h\t")
 	for _, m := range r.Methods {
 		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t\n", m.Method, m.Energy, m.Cost, m.CO2, m.EDP)
 	}
@@ -409,7 +410,7 @@ func printAnswer(w io.Writer, r *replay.Report) error {
 	if err := cli.PrintVerdict(w, r.Verdict); err != nil {
 		return err
 	}
-	cli.Prose(w, "", a.Tuning.Text)
+	table.Prose(w, "", a.Tuning.Text)
 	if a.Register != "" && r.Change == nil {
 		fmt.Fprintf(w, "To have the service propose changes from then on:\n  %s\n", a.Register)
 	}

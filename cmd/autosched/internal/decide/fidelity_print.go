@@ -11,7 +11,7 @@ import (
 )
 
 func (r *fidelityReport) print(w io.Writer) error {
-	t := cli.NewTable(w, "")
+	t := table.New(w, "")
 	row := func(name, format string, v ...any) { fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, v...)...) }
 	row("trace", "%s%s", r.Trace, cli.SyntheticLabel(r.Synthetic))
 	row("cluster", "%s", r.Cluster)
@@ -32,7 +32,7 @@ func (r *fidelityReport) print(w io.Writer) error {
 		return nil
 	}
 	fmt.Fprintln(w)
-	t = cli.NewNumbers(w, "\tjobs\trecorded s\tsimulated s\terror p5\tp25\tp50\tp75\tp95\tfactor\tKS\trank\t")
+	t = table.Numbers(w, "\tjobs\trecorded s\tsimulated s\terror p5\tp25\tp50\tp75\tp95\tfactor\tKS\trank\t")
 	line := func(name string, a *fidelity.Agreement) {
 		fmt.Fprintf(t, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t\n", name, a.Jobs,
 			a.Recorded, a.Simulated, a.P5, a.P25, a.Median, a.P75, a.P95, a.Factor, a.KS, a.Rank)

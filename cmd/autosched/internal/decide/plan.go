@@ -226,7 +226,7 @@ func (r *planReport) print(w io.Writer) error {
 		fmt.Fprintf(w, "The number of %s varies.\n", r.Group)
 	}
 	fmt.Fprintln(w)
-	t := cli.NewNumbers(w, "")
+	t := table.Numbers(w, "")
 	fmt.Fprint(t, "what if\tnodes\tGPUs\t")
 	for _, m := range r.Cases[0].Metrics {
 		fmt.Fprintf(t, "%s\tinterval\t", m.Metric)
@@ -271,8 +271,8 @@ func (r *planReport) print(w io.Writer) error {
 	if r.Short {
 		intervals = "none, as all jobs are submitted within a quarter of an hour"
 	}
-	cli.Prose(w, "", fmt.Sprintf("Intervals: %s; %s.", intervals, units.Plural(r.Simulations, "simulation")))
-	cli.Prose(w, "", fmt.Sprintf("Assumed: %s.", strings.Join(r.Assumptions, "; ")))
+	table.Prose(w, "", fmt.Sprintf("Intervals: %s; %s.", intervals, units.Plural(r.Simulations, "simulation")))
+	table.Prose(w, "", fmt.Sprintf("Assumed: %s.", strings.Join(r.Assumptions, "; ")))
 	return nil
 }
 
@@ -286,7 +286,7 @@ func (r *planReport) interval(e *plan.Estimate) string {
 // explainCase says why a case is refused, and how a move affects its tenants.
 func (r *planReport) explainCase(w io.Writer, c *plan.Case) {
 	if c.Refused != "" {
-		cli.Prose(w, "", fmt.Sprintf("%s: %s.", c.Name, strings.TrimPrefix(c.Refused, "simulate: ")))
+		table.Prose(w, "", fmt.Sprintf("%s: %s.", c.Name, strings.TrimPrefix(c.Refused, "simulate: ")))
 	}
 	for _, t := range c.Tenants {
 		fmt.Fprintf(w, "%s: %s has %d GPUs instead of %d, and %s %s (%s) instead of %s (%s).\n", c.Name, t.Tenant,

@@ -17,6 +17,7 @@ import (
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -348,7 +349,7 @@ func jctChart(jobs []simulator.Outcome) *chart.Chart {
 }
 
 func (r *simulateReport) print(w io.Writer) error {
-	t := cli.NewTable(w, "")
+	t := table.New(w, "")
 	row := func(name, format string, v ...any) { fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, v...)...) }
 	row("trace", "%s%s", r.Trace, cli.SyntheticLabel(r.Synthetic))
 	row("cluster", "%s", r.Cluster)
@@ -417,7 +418,7 @@ func (r *simulateReport) print(w io.Writer) error {
 
 func (r *simulateReport) printTenants(w io.Writer) error {
 	fmt.Fprintln(w)
-	t := cli.NewNumbers(w, "tenant\tquota\tweight\tjobs\tavg JCT s\tp95\tavg queue s\tp95\trho<=1\tpreemptions\t"+
+	t := table.Numbers(w, "tenant\tquota\tweight\tjobs\tavg JCT s\tp95\tavg queue s\tp95\trho<=1\tpreemptions\t"+
 		"GPU-hours\tshare\tof quota\tfair hours\t")
 	for i := range r.Tenants {
 		x := &r.Tenants[i]

@@ -47,7 +47,7 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	cli.Prose(w, "", fmt.Sprintf("By these futures alone (%.2f s): %s", r.Wall, r.Searched))
+	table.Prose(w, "", fmt.Sprintf("By these futures alone (%.2f s): %s", r.Wall, r.Searched))
 	fmt.Fprintln(w)
 	if err := cli.PrintVerdict(w, r.Verdict); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 		return err
 	}
 	if _, why, ok := strings.Cut(r.Choice, ": "); ok {
-		cli.Prose(w, "", "Search: "+why+".")
+		table.Prose(w, "", "Search: "+why+".")
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ type trialTable struct {
 }
 
 func newTrialTable(w io.Writer, from space.Config, columns string) *trialTable {
-	t := &trialTable{cli.NewTable(w, columns+"\t"), from, 0}
+	t := &trialTable{table.New(w, columns+"\t"), from, 0}
 	t.Items([]string{"parameters changed"})
 	return t
 }

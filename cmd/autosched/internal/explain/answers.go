@@ -13,6 +13,7 @@ import (
 	"github.com/autosched/autosched/causal/model"
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 )
 
@@ -121,7 +122,7 @@ func (x *objectiveEffects) print(w io.Writer) error {
 		return nil
 	}
 	fmt.Fprintln(w)
-	t := cli.NewTable(w, "WAY\tEFFECT ALONG IT ONLY\tMEAN STRENGTH OF ITS EDGES\t")
+	t := table.New(w, "WAY\tEFFECT ALONG IT ONLY\tMEAN STRENGTH OF ITS EDGES\t")
 	for _, p := range x.Paths {
 		note := ""
 		if p.Confounded {
@@ -135,7 +136,7 @@ func (x *objectiveEffects) print(w io.Writer) error {
 // printParameters prints the effect of each parameter, and the mean at each of
 // its levels.
 func (x *objectiveEffects) printParameters(w io.Writer) error {
-	t := cli.NewTable(w, "EFFECT ON "+x.Objective+
+	t := table.New(w, "EFFECT ON "+x.Objective+
 		"\tLOWEST TO HIGHEST\tOF MEAN\t90 % INTERVAL\tLOWEST AT\tHIGHEST AT\t")
 	for _, e := range x.Effects {
 		low, high := extremes(e.Levels)
@@ -153,7 +154,7 @@ func (x *objectiveEffects) printParameters(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "\nMEAN %s IF SET TO\n", x.Objective)
-	t = cli.NewTable(w, "")
+	t = table.New(w, "")
 	for _, e := range x.Effects {
 		var levels []string
 		for _, level := range e.Levels {
@@ -356,7 +357,7 @@ func (l *learnt) printWhatIf(w io.Writer, x *whatIf) error {
 		fmt.Fprintf(w, "warning: %s\n", n)
 	}
 	fmt.Fprintln(w)
-	t := cli.NewTable(w, "OBJECTIVE\tPREDICTED BEFORE\tPREDICTED AFTER\tCHANGE\t90 % INTERVAL OF AFTER\tIDENTIFIED\tBY")
+	t := table.New(w, "OBJECTIVE\tPREDICTED BEFORE\tPREDICTED AFTER\tCHANGE\t90 % INTERVAL OF AFTER\tIDENTIFIED\tBY")
 	for _, a := range x.Answers {
 		identified, head := "yes", "both heads"
 		if !a.Identified {
@@ -381,7 +382,7 @@ func (l *learnt) printWhatIf(w io.Writer, x *whatIf) error {
 			continue
 		}
 		fmt.Fprintln(w)
-		t := cli.NewTable(w, "ON THE WAY TO "+a.Objective+"\tPREDICTED BEFORE\tPREDICTED AFTER")
+		t := table.New(w, "ON THE WAY TO "+a.Objective+"\tPREDICTED BEFORE\tPREDICTED AFTER")
 		for _, m := range a.Moves {
 			fmt.Fprintf(t, "%s\t%s\t%s\n", m.Metric, short(m.Before), short(m.After))
 		}

@@ -48,7 +48,7 @@ func (l *learnt) effectsPage(x *effects) (*chart.Page, error) {
 		if message == "" && len(o.Effects) > 0 {
 			message = fmt.Sprintf("%s Predicted from %d rows.", surest(&o), l.table.Rows())
 		}
-		c := chart.Estimates("lowest to highest mean, with the 90 % interval", 0, rows)
+		c := chart.Estimates("lowest to highest mean", 90, 0, rows)
 		c.Title = "Effect on " + o.Objective
 		charts = append(charts, c)
 	}
@@ -76,7 +76,7 @@ func (l *learnt) whatIfPage(x *whatIf) (*chart.Page, error) {
 				a.Objective, cmp.Or(relative(&a), signed(a.After-a.Before)), short(a.Before), short(a.After),
 				short(a.Low), short(a.High))
 		}
-		c := chart.Estimates(a.Objective, a.Before, []chart.Estimate{
+		c := chart.Estimates(a.Objective, 90, a.Before, []chart.Estimate{
 			{Name: "before", Value: a.Before, Color: chart.Gray, Tip: "before: " + short(a.Before)},
 			{Name: "after", Value: a.After, Low: a.Low, High: a.High, Color: chart.Blue,
 				Tip: fmt.Sprintf("after: %s, 90 %% %s to %s", short(a.After), short(a.Low), short(a.High))}})

@@ -15,6 +15,7 @@ import (
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/model"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 )
 
 func newExplainCmd() *cobra.Command {
@@ -276,7 +277,7 @@ const notMuchBetter = .9
 func (l *learnt) print(w io.Writer, numbers string) error {
 	fmt.Fprintf(w, "Model learnt from %d rows of %s, along a graph of %d edges. %s\n\n",
 		l.table.Rows(), l.data, len(l.document.Edges), numbers)
-	t := cli.NewTable(w,
+	t := table.New(w,
 		"ERROR ON ROWS LEFT OUT\tMODEL\tDIRECT ONLY\tGRAPH ONLY\tTHE MEAN\tRANK CORRELATION\tDIRECT HEAD\tSHARE "+
 			"OF THE GRAPH")
 	for _, e := range l.judged() {

@@ -17,6 +17,7 @@ import (
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -121,7 +122,7 @@ func printModel(w io.Writer, m *durations.Model) error {
 	fmt.Fprintf(w, ": %d features, learnt from %d jobs submitted from %s to %s\n", len(m.Features), m.Trained.Jobs,
 		m.Trained.From.Format(time.RFC3339), m.Trained.To.Format(time.RFC3339))
 	fmt.Fprintf(w, "scores on the %d jobs held out after them:\n", m.Held.Jobs)
-	t := cli.NewNumbers(w, "query\tn\taccuracy\tlog-loss\tECE\t")
+	t := table.Numbers(w, "query\tn\taccuracy\tlog-loss\tECE\t")
 	for _, k := range durations.Kinds {
 		if s, ok := m.Scores[k.Name]; ok {
 			fmt.Fprintf(t, "%s\t%d\t%.3f\t%.3f\t%.3f\t\n", k.Name, s.N, s.Accuracy, s.LogLoss, s.ECE)
@@ -269,7 +270,7 @@ type evalReport struct {
 func (r *evalReport) print(out io.Writer) error {
 	fmt.Fprintf(out, "%s%s: trained on %d jobs (%d queries), scored on the %d submitted from %s on\n\n", r.Trace,
 		cli.SyntheticLabel(r.Synthetic), r.TrainJobs, r.Lessons, r.TestJobs, r.Cut.Format(time.RFC3339))
-	w := cli.NewNumbers(out, "query\tn\taccuracy\tlog-loss\tECE\tmajority\telapsed\tKS\thistory's\t"+
+	w := table.Numbers(out, "query\tn\taccuracy\tlog-loss\tECE\tmajority\telapsed\tKS\thistory's\t"+
 		"undecided: n\taccuracy\tlog-loss\tmajority\telapsed\t")
 	for i := range r.Queries {
 		q := &r.Queries[i]
@@ -282,7 +283,7 @@ func (r *evalReport) print(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out)
-	w = cli.NewNumbers(out, "")
+	w = table.Numbers(out, "")
 	fmt.Fprint(w, "method\tcolumns\ttraining s\ts per 1000\t")
 	for _, k := range durations.Kinds {
 		fmt.Fprintf(w, "%s\tlog-loss\tECE\t", k.Name)

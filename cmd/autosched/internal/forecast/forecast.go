@@ -19,6 +19,7 @@ import (
 	"github.com/autosched/autosched/generation/arrivals"
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
@@ -354,7 +355,7 @@ func (r *forecastReport) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s%s: %s from %s to %s, %d forecasts of %s, %d futures each\n\n", r.Trace,
 		cli.SyntheticLabel(r.Synthetic),
 		r.Count, r.From, r.To, r.Results[0].Forecasts, spanText(r.Horizon), r.Samples)
-	t := cli.NewTable(w, "method\twape\twape mean\tmae/bin\tbias\tcover 80\tburst\trel/day min\tmedian\tmax")
+	t := table.New(w, "method\twape\twape mean\tmae/bin\tbias\tcover 80\tburst\trel/day min\tmedian\tmax")
 	for _, s := range r.Results {
 		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.2f\t%.3f\t%.3f\t%.2f\t%.2f\t%.2f\t%.2f\n", s.Method, s.WAPE, s.WAPEMean,
 			s.MAEPerBin, s.Bias, s.Coverage80, s.Burstiness, s.RelMin, s.RelMed, s.RelMax)

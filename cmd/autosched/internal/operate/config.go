@@ -19,6 +19,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/schema"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/schedulers/native"
@@ -87,7 +88,7 @@ func getConfiguration(ctx context.Context, c *cli.Client, scheduler string, revi
 }
 
 func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) error {
-	w := cli.NewTable(out, "")
+	w := table.New(out, "")
 	fmt.Fprintf(w, "configuration\t%s revision %d (%s)\n", cli.ShortName(s.GetName()), c.GetRevision(),
 		c.GetState())
 	fmt.Fprintf(w, "because\t%s\n", cmp.Or(c.GetReason(), "-"))
@@ -177,7 +178,7 @@ func incidentText(i *pb.Incident) string {
 }
 
 func printRevisions(out io.Writer, list *pb.ListConfigurationsResponse, s *pb.Scheduler) error {
-	w := cli.NewTable(out, "REVISION\tSTATE\tORIGIN\tCREATED\tVALUES")
+	w := table.New(out, "REVISION\tSTATE\tORIGIN\tCREATED\tVALUES")
 	for _, one := range list.GetConfigurations() {
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", one.GetRevision(), one.GetState(), one.GetOrigin(),
 			cli.Instant(one.GetCreateTime()), valuesLine(one.GetParameters(), s))

@@ -13,6 +13,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 )
 
 func newConfigApproveCmd(f *cli.ClientFlags) *cobra.Command {
@@ -278,7 +279,7 @@ when and why. 'autosched scheduler config get SCHEDULER --revision N' shows the 
 }
 
 func printParked(out io.Writer, all *pb.ListParkedConfigurationsResponse) error {
-	w := cli.NewTable(out, "REVISION\tBY\tSINCE\tUNTIL\tREASON")
+	w := table.New(out, "REVISION\tBY\tSINCE\tUNTIL\tREASON")
 	for _, p := range all.GetParkedConfigurations() {
 		by, until := p.GetActor(), "unparked"
 		if id := p.GetInstanceId(); id != "" {

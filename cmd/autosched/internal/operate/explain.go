@@ -17,6 +17,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -103,7 +104,7 @@ measured. About a scheduler of type external, which is not simulated, it answers
 }
 
 func printWhatIf(out io.Writer, r *pb.WhatIfResponse, words *amounts) error {
-	w := cli.NewTable(out, "")
+	w := table.New(out, "")
 	running := "the defaults"
 	if n := r.GetIncumbentRevision(); n > 0 {
 		running = fmt.Sprintf("revision %d", n)
@@ -332,7 +333,7 @@ func printExplanation(out io.Writer, e *pb.ExplainConfigurationResponse, words *
 	if e.GetFrom() == nil {
 		return nil
 	}
-	w := cli.NewTable(out, "")
+	w := table.New(out, "")
 	printRatio(w, e)
 	fmt.Fprintf(w, "objective\t%s, %s before\n", words.outlook(e.GetTo()), words.outlook(e.GetFrom()))
 	if e.GetTo().GetEnergy() != nil {
@@ -422,7 +423,7 @@ func printEffects(out io.Writer, m *pb.CausalModel) error {
 	if !m.GetReliability().GetReliable() {
 		return nil
 	}
-	w := cli.NewTable(out, "\nPARAMETER\tEFFECT\t90 % INTERVAL\tBEST\tWAY")
+	w := table.New(out, "\nPARAMETER\tEFFECT\t90 % INTERVAL\tBEST\tWAY")
 	for _, e := range m.GetParameterEffects() {
 		switch {
 		case e.GetConstant():
@@ -442,7 +443,7 @@ func printEffects(out io.Writer, m *pb.CausalModel) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	w = cli.NewTable(out, "\nCAUSE\tTARGET\tEFFECT\tSIGN\tRELIABILITY\t")
+	w = table.New(out, "\nCAUSE\tTARGET\tEFFECT\tSIGN\tRELIABILITY\t")
 	for _, e := range m.GetEdges() {
 		sign := map[int32]string{1: "+", -1: "-"}[e.GetSign()]
 		note := ""

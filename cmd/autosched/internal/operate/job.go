@@ -15,6 +15,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 )
 
@@ -77,7 +78,7 @@ func printJobs(out io.Writer, all *pb.ListJobsResponse) error {
 		_, err := fmt.Fprintln(out, "no jobs")
 		return err
 	}
-	w := cli.NewTable(out, "JOB\tTENANT\tSTATE\tGPUS\tWAITED\tRAN\tRUN TIME, PREDICTED")
+	w := table.New(out, "JOB\tTENANT\tSTATE\tGPUS\tWAITED\tRAN\tRUN TIME, PREDICTED")
 	for _, j := range all.GetJobs() {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.GetDetails().GetJobId(),
 			cmp.Or(j.GetDetails().GetTenant(), "-"), stateText(j), gpusText(j.GetDetails().GetMilliGpus()),
@@ -145,7 +146,7 @@ func printJob(out io.Writer, j *pb.Job) error {
 		return err
 	}
 	fmt.Fprintln(out)
-	w := cli.NewTable(out, "FROM\tTO\tGPUS\tNODES\tLOST")
+	w := table.New(out, "FROM\tTO\tGPUS\tNODES\tLOST")
 	for _, s := range j.GetSpells() {
 		to := "-"
 		if s.GetEndTime() != nil {
@@ -166,7 +167,7 @@ func nodesText(all []*pb.NodePlacement) string {
 }
 
 func printJobFacts(out io.Writer, j *pb.Job) error {
-	w, d := cli.NewTable(out, ""), j.GetDetails()
+	w, d := table.New(out, ""), j.GetDetails()
 	fmt.Fprintf(w, "job\t%s (%s)\n", d.GetJobId(), stateText(j))
 	if d.GetTenant()+d.GetUser() != "" {
 		fmt.Fprintf(w, "of\ttenant %s, user %s\n", cmp.Or(d.GetTenant(), "-"), cmp.Or(d.GetUser(), "-"))
@@ -232,7 +233,7 @@ func printExplained(out io.Writer, x *pb.ExplainJobResponse) error {
 	}
 	if len(x.GetWaits()) > 0 {
 		fmt.Fprintln(out)
-		w := cli.NewTable(out, "WAITED\tSHARE\tBECAUSE (OBSERVED)")
+		w := table.New(out, "WAITED\tSHARE\tBECAUSE (OBSERVED)")
 		for _, r := range x.GetWaits() {
 			fmt.Fprintf(w, "%s\t%s\t%s\n", spanText(r.GetDuration()), percentText(r.GetShare()), causes[r.GetCause()])
 		}
@@ -248,7 +249,7 @@ func printExplained(out io.Writer, x *pb.ExplainJobResponse) error {
 		if why := x.GetNoFuturesReason(); why != "" {
 			fmt.Fprintf(out, "no forecast: %s\n", why)
 		} else {
-			w := cli.NewTable(out, "")
+			w := table.New(out, "")
 			if x.GetStart() != nil {
 				fmt.Fprintf(w, "starts\t%s\n", instantsText(x.GetStart(), x))
 			}
@@ -329,7 +330,7 @@ func printTenants(out io.Writer, all *pb.ListTenantsResponse) error {
 		_, err := fmt.Fprintln(out, "no tenants: no job was there in this time")
 		return err
 	}
-	w := cli.NewTable(out, "TENANT\tGPU-HOURS\tSHARE\tGPUS\tQUOTA\tWAITING\tWAIT, MEAN\tP95\tAFTER STOPS")
+	w := table.New(out, "TENANT\tGPU-HOURS\tSHARE\tGPUS\tQUOTA\tWAITING\tWAIT, MEAN\tP95\tAFTER STOPS")
 	over := 0
 	for _, t := range all.GetTenants() {
 		quota := "-"
@@ -393,7 +394,7 @@ the most of each half hour. That waits for a round under way (--timeout).`,
 }
 
 func printLoad(out io.Writer, l *pb.Load) error {
-	w := cli.NewTable(out, "")
+	w := table.New(out, "")
 	row := func(name string, at *timestamppb.Timestamp) {
 		if at != nil {
 			fmt.Fprintf(w, "%s\t%s\n", name, cli.Instant(at))
@@ -426,7 +427,7 @@ func printForecast(out io.Writer, x *pb.ForecastLoadResponse) error {
 	}
 	fmt.Fprintf(out, "simulated: the middle of %d futures under revision %d, and their range\n\n", x.GetFutures(),
 		x.GetRevision())
-	w := cli.NewTable(out, "TIME\tGPUS IN USE\tGPUS WAITED FOR\tJOBS THAT WAIT")
+	w := table.New(out, "TIME\tGPUS IN USE\tGPUS WAITED FOR\tJOBS THAT WAIT")
 	band := func(b *pb.ForecastLoadResponse_Band) string {
 		return fmt.Sprintf("%g (%g to %g)", b.GetMiddle(), b.GetLow(), b.GetHigh())
 	}
@@ -514,7 +515,7 @@ func printTimeline(out io.Writer, t *pb.Timeline) error {
 		}
 		return sum / float64(max(1, len(all)))
 	}
-	w := cli.NewTable(out, "ROW\tGPUS\tHELD, MEAN\tMOST\tWAITED FOR, MEAN\tHELD")
+	w := table.New(out, "ROW\tGPUS\tHELD, MEAN\tMOST\tWAITED FOR, MEAN\tHELD")
 	for _, r := range t.GetRows() {
 		gpus := "-"
 		if r.GetGpus() > 0 {

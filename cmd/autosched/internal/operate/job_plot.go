@@ -49,11 +49,11 @@ func plotLoad(plot *cli.PlotFlag, scheduler string, x *pb.ForecastLoadResponse) 
 		if why := x.GetLimitedReason(); why != "" {
 			p.Details = append(p.Details, why)
 		}
-		p.Sections = []chart.Section{{Title: "Load",
+		p.First = draw("GPUs in use", 0, (*pb.ForecastLoadResponse_Point).GetBusyGpus)
+		p.Sections = []chart.Section{{Title: "GPUs waited for",
 			Hint: "Simulated from " + cli.Instant(points[0].GetSchedulerTime()) + ".",
 			Rows: []chart.Row{{Height: 320, Charts: []*chart.Chart{
-				draw("GPUs in use", 0, (*pb.ForecastLoadResponse_Point).GetBusyGpus),
-				draw("GPUs waited for", 1, (*pb.ForecastLoadResponse_Point).GetWaitingGpus)}}}}}
+				draw("", 1, (*pb.ForecastLoadResponse_Point).GetWaitingGpus)}}}}}
 		return p, nil
 	})
 }
@@ -82,10 +82,6 @@ func plotTimeline(plot *cli.PlotFlag, scheduler string, t *pb.Timeline) error {
 			}
 			return c
 		}
-		charts := []*chart.Chart{draw("GPUs held", (*pb.Timeline_Row).GetBusyGpus)}
-		if len(rows[0].GetWaitingGpus()) > 0 {
-			charts = append(charts, draw("GPUs waited for", (*pb.Timeline_Row).GetWaitingGpus))
-		}
 		hint := "From " + cli.Instant(t.GetStartTime()) + "."
 		if more := len(t.GetRows()) - len(rows); more > 0 {
 			hint += fmt.Sprintf(" The text has %d more rows.", more)
@@ -98,7 +94,12 @@ func plotTimeline(plot *cli.PlotFlag, scheduler string, t *pb.Timeline) error {
 		if err != nil {
 			return nil, err
 		}
-		p.Sections = []chart.Section{{Title: "GPUs", Hint: hint, Rows: []chart.Row{{Height: 340, Charts: charts}}}}
+		p.First = draw("GPUs held", (*pb.Timeline_Row).GetBusyGpus)
+		p.Details = append(p.Details, hint)
+		if len(rows[0].GetWaitingGpus()) > 0 {
+			p.Sections = []chart.Section{{Title: "GPUs waited for", Rows: []chart.Row{{Height: 340,
+				Charts: []*chart.Chart{draw("", (*pb.Timeline_Row).GetWaitingGpus)}}}}}
+		}
 		return p, nil
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 )
 
 const (
@@ -64,7 +65,7 @@ func printQuality(out io.Writer, q *pb.ForecastQuality, hours bool) error {
 	}
 	fmt.Fprintf(out, "%s to %s: %s, %d futures of each hour\n\n", cli.Instant(q.GetStartTime()),
 		cli.Instant(q.GetEndTime()), q.GetMethod(), q.GetFutures())
-	t := cli.NewNumbers(out, "an hour ahead\thours\twape\tbias\tin the band of 80 %\tmean |error|\t")
+	t := table.Numbers(out, "an hour ahead\thours\twape\tbias\tin the band of 80 %\tmean |error|\t")
 	row := func(name string, s *pb.ForecastQuality_Score) {
 		if s != nil {
 			bias := "-"
@@ -101,7 +102,7 @@ func printQuality(out io.Writer, q *pb.ForecastQuality, hours bool) error {
 		return nil
 	}
 	fmt.Fprintln(out)
-	t = cli.NewNumbers(out, "hour\tjobs forecast\tcame\tGPU-hours forecast\tcame\topen jobs\t")
+	t = table.Numbers(out, "hour\tjobs forecast\tcame\tGPU-hours forecast\tcame\topen jobs\t")
 	band := func(b *pb.ForecastQuality_Band) string {
 		return fmt.Sprintf("%s (%s to %s)", cli.ThreeDigits(b.GetMiddle()), cli.ThreeDigits(b.GetLow()),
 			cli.ThreeDigits(b.GetHigh()))
@@ -155,7 +156,7 @@ func printAccount(out io.Writer, e *pb.EnergyAccount, top int) error {
 		return fmt.Sprintf("%s (%s to %s)", cli.ThreeDigits(b.GetMiddle()), cli.ThreeDigits(b.GetLow()),
 			cli.ThreeDigits(b.GetHigh()))
 	}
-	t := cli.NewNumbers(out, "\tkWh\t$\tkg of CO2\t")
+	t := table.Numbers(out, "\tkWh\t$\tkg of CO2\t")
 	row := func(name string, a *pb.EnergyAccount_Amount) {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t\n", name, band(a.GetEnergyKwh()), band(a.GetCostUsd()), band(a.GetCo2Kg()))
 	}

@@ -16,6 +16,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 )
@@ -61,7 +62,7 @@ any, what it searched and what it decided.`,
 }
 
 func printRounds(out io.Writer, list *pb.ListRoundsResponse) error {
-	w := cli.NewTable(out, "ROUND\tFOR\tREVISION\tSEARCH\tOUTCOME")
+	w := table.New(out, "ROUND\tFOR\tREVISION\tSEARCH\tOUTCOME")
 	for _, r := range list.GetRounds() {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", cli.ShortName(r.GetName()), schedulerTime(r),
 			cmp.Or(revisionText(r.GetRevision()), "-"), cmp.Or(r.GetSearch(), "-"), outcomeText(r))
@@ -140,7 +141,7 @@ ratio of one round need not win. * marks what the adoption rule chose.`,
 }
 
 func printRound(out io.Writer, r *pb.Round, s *pb.Scheduler) error {
-	w := cli.NewTable(out, "")
+	w := table.New(out, "")
 	fmt.Fprintf(w, "round\t%s for %s\n", cli.ShortName(r.GetName()), schedulerTime(r))
 	fmt.Fprintf(w, "outcome\t%s\n", outcomeText(r))
 	if r.GetSchedulerTime() == nil {
@@ -327,7 +328,7 @@ and through a restart the newest 20 of each scheduler. A study is an operation f
 }
 
 func printOperation(out io.Writer, all ...*pb.Operation) error {
-	w := cli.NewTable(out, "OPERATION\tSCHEDULER\tBY\tSINCE\tSTATE\tOUTCOME")
+	w := table.New(out, "OPERATION\tSCHEDULER\tBY\tSINCE\tSTATE\tOUTCOME")
 	for _, o := range all {
 		state, outcome := "under way", "-"
 		switch o.GetProgress().GetPhase() {

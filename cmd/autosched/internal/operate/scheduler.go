@@ -19,6 +19,7 @@ import (
 	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/space"
@@ -436,7 +437,7 @@ list NAME' shows who changed what.`,
 }
 
 func printSchedulerRevisions(out io.Writer, all *pb.ListSchedulerRevisionsResponse) error {
-	w := cli.NewTable(out, "REVISION\tSINCE\tCLUSTER\tOBJECTIVE\tSPACE")
+	w := table.New(out, "REVISION\tSINCE\tCLUSTER\tOBJECTIVE\tSPACE")
 	for _, r := range all.GetSchedulerRevisions() {
 		if r.GetError() != "" {
 			fmt.Fprintf(w, "%d\t-\t-\t-\t%s\n", r.GetRevision(), r.GetError())

@@ -14,13 +14,14 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
 func printSchedulers(out io.Writer, all *pb.ListSchedulersResponse) error {
-	w := cli.NewTable(out, "NAME\tKIND\tMODE\tCLUSTER\tREVISION\tEVENTS\tEVENT TIME")
+	w := table.New(out, "NAME\tKIND\tMODE\tCLUSTER\tREVISION\tEVENTS\tEVENT TIME")
 	for _, s := range all.GetSchedulers() {
 		spec := s.GetSpec()
 		fmt.Fprintf(w, "%s\t%s\t%s\t%dx%d\t%s\t%d\t%s\n", cli.ShortName(s.GetName()), spec.GetSchedulerType(),
@@ -35,7 +36,7 @@ func printSchedulers(out io.Writer, all *pb.ListSchedulersResponse) error {
 // printScheduler prints a scheduler, with the values of parameters that run if they are known.
 func printScheduler(out io.Writer, s *pb.Scheduler, runs map[string]*structpb.Value) error {
 	spec, st := s.GetSpec(), s.GetStatus()
-	w := cli.NewTable(out, "")
+	w := table.New(out, "")
 	fmt.Fprintf(w, "scheduler\t%s (%s, %s)\n", cli.ShortName(s.GetName()), spec.GetSchedulerType(), modeWord(s))
 	cluster := workload.Uniform(int(spec.GetCluster().GetNodes()), int(spec.GetCluster().GetGpusPerNode()))
 	fmt.Fprintf(w, "cluster\t%s\n", cluster)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/schema"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
@@ -129,7 +130,7 @@ func printSpace(w io.Writer, s *schedulers.Scheduler) error {
 // printParameters prints a space: parameters, dependencies, and how values that
 // break a rule are projected.
 func printParameters(w io.Writer, sp *space.Space) error {
-	t := cli.NewTable(w, "")
+	t := table.New(w, "")
 	params := sp.Params()
 	if len(params) > 0 {
 		fmt.Fprintln(t, "  PARAMETER\tDEFAULT\tRANGE\tUNIT\tMODULE\tDESCRIPTION")

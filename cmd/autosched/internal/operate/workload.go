@@ -14,6 +14,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 )
 
@@ -207,7 +208,7 @@ func printWorkloads(out io.Writer, all *pb.ListWorkloadsResponse) error {
 		_, err := fmt.Fprintln(out, "no workloads")
 		return err
 	}
-	w := cli.NewTable(out, "WORKLOAD\tORIGIN\tJOBS\tGPU-HOURS\tLOAD\tFIRST SUBMISSION\tLAST\tCREATED")
+	w := table.New(out, "WORKLOAD\tORIGIN\tJOBS\tGPU-HOURS\tLOAD\tFIRST SUBMISSION\tLAST\tCREATED")
 	for _, x := range all.GetWorkloads() {
 		s := x.GetStatistics()
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", cli.ShortWorkload(x.GetName()),
@@ -235,7 +236,7 @@ writes the jobs themselves.`,
 }
 
 func printWorkload(out io.Writer, x *pb.Workload) error {
-	w := cli.NewTable(out, "")
+	w := table.New(out, "")
 	fmt.Fprintf(w, "workload\t%s\n", cli.ShortWorkload(x.GetName()))
 	if x.GetDisplayName() != "" {
 		fmt.Fprintf(w, "display name\t%s\n", x.GetDisplayName())

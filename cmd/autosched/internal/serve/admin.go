@@ -24,6 +24,7 @@ import (
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/checkup"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/service/doctor"
@@ -90,7 +91,7 @@ func printAuditRecords(out io.Writer, list *pb.ListAuditRecordsResponse) error {
 		_, err := fmt.Fprintln(out, "nothing has been changed yet")
 		return err
 	}
-	w := cli.NewTable(out, "RECORD\tTIME\tACTOR\tVERB\tSCHEDULER\tOFFERED\tREASON\tCHANGES")
+	w := table.New(out, "RECORD\tTIME\tACTOR\tVERB\tSCHEDULER\tOFFERED\tREASON\tCHANGES")
 	for _, r := range list.GetAuditRecords() {
 		var fields []string
 		for _, x := range r.GetFields() {

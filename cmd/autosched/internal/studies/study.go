@@ -19,6 +19,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 )
 
@@ -154,7 +155,7 @@ func newStudyListCmd(f *cli.ClientFlags) *cobra.Command {
 }
 
 func printStudies(out io.Writer, all *pb.ListStudiesResponse) error {
-	w := cli.NewTable(out, "STUDY\tSTATE\tMETRIC\tSAMPLER\tUSED\tTRIALS")
+	w := table.New(out, "STUDY\tSTATE\tMETRIC\tSAMPLER\tUSED\tTRIALS")
 	for _, s := range all.GetStudies() {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d of %d\t%s\n", cli.ShortStudy(s.GetName()), s.GetState(),
 			metricText(s.GetSpec()), s.GetSpec().GetAlgorithm(), s.GetUsedBudget(), s.GetSpec().GetTrialBudget(),
@@ -190,7 +191,7 @@ of noisy measurements is biased, so it need not be the best one.`,
 }
 
 func printStudy(out io.Writer, s *pb.Study) error {
-	w := cli.NewTable(out, "")
+	w := table.New(out, "")
 	spec := s.GetSpec()
 	fmt.Fprintf(w, "study\t%s (%s)\n", cli.ShortStudy(s.GetName()), s.GetState())
 	fmt.Fprintf(w, "metric\t%s\n", metricText(spec))
@@ -419,7 +420,7 @@ and services. Their command lines and addresses are not shown: 'study run' names
 						_, err := fmt.Fprintln(out, "the service has no evaluators: 'autosched serve --evaluators FILE' names them")
 						return err
 					}
-					w := cli.NewTable(out, "EVALUATOR\tKIND\tTRIALS AT A TIME\tDEADLINE")
+					w := table.New(out, "EVALUATOR\tKIND\tTRIALS AT A TIME\tDEADLINE")
 					for _, e := range got.GetEvaluators() {
 						fmt.Fprintf(w, "%s\t%s\t%d\t%v\n", e.GetEvaluatorId(), e.GetKind(), e.GetParallelTrials(),
 							units.Duration(e.GetDeadline().AsDuration().Seconds()))

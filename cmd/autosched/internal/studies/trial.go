@@ -17,6 +17,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 )
 
 func newTrialCmd() *cobra.Command {
@@ -226,7 +227,7 @@ measured. --plot draws the metric by trial, and the best so far.`,
 }
 
 func printTrials(out io.Writer, all *pb.ListTrialsResponse) error {
-	w := cli.NewTable(out, "TRIAL\tSTATE\tORIGIN\tCLIENT\tMEASURED\tPARAMETERS")
+	w := table.New(out, "TRIAL\tSTATE\tORIGIN\tCLIENT\tMEASURED\tPARAMETERS")
 	for _, t := range all.GetTrials() {
 		result := metricsLine(t.GetFinalMeasurement())
 		if result == "" {

@@ -284,7 +284,7 @@ func printTelemetryFile(w io.Writer, f *telemetryFile) {
 		fmt.Fprintf(w, "not read    columns %s\n", strings.Join(f.Ignored, ", "))
 	}
 	if len(f.Quantities) > 0 {
-		t := cli.NewNumbers(w, "quantity\tsamples\tleast\tmean\tmost\t")
+		t := table.Numbers(w, "quantity\tsamples\tleast\tmean\tmost\t")
 		for _, q := range f.Quantities {
 			fmt.Fprintf(t, "%s\t%d\t%.4g\t%.4g\t%.4g\t\n", q.Name, q.Samples, q.Least, q.Mean, q.Most)
 		}

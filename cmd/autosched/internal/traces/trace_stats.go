@@ -125,7 +125,7 @@ type statsText struct {
 }
 
 func printStats(out io.Writer, s *stats.Description) error {
-	p := &statsText{s, out, cli.NewTable(out, "")}
+	p := &statsText{s, out, table.New(out, "")}
 	p.head()
 	p.load()
 	p.service()
@@ -137,9 +137,9 @@ func printStats(out io.Writer, s *stats.Description) error {
 	if err := p.periods(); err != nil {
 		return err
 	}
-	for _, table := range []func(){p.sizes, p.statuses, p.models, p.tenants} {
-		p.t = cli.NewNumbers(out, "")
-		table()
+	for _, rows := range []func(){p.sizes, p.statuses, p.models, p.tenants} {
+		p.t = table.Numbers(out, "")
+		rows()
 		if err := p.t.Flush(); err != nil {
 			return err
 		}
@@ -240,7 +240,7 @@ func (p *statsText) periods() error {
 		fmt.Fprint(p.w, "\nperiods: less than two days, none can be seen\n")
 		return nil
 	}
-	w := cli.NewNumbers(p.w, "")
+	w := table.Numbers(p.w, "")
 	fmt.Fprint(w, "\nshare of the variance at periods of\t")
 	bands := p.Periods[len(p.Periods)-1].Bands
 	for _, b := range bands {

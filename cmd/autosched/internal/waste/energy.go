@@ -16,6 +16,7 @@ import (
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -307,7 +308,7 @@ func (r *energyReport) print(w io.Writer, top int) error {
 			cmp.Or(r.Intensities, "a constant"))
 	}
 	fmt.Fprintf(w, "\nConstants, version %d (low, middle, high, unit: source)\n", r.Version)
-	t := cli.NewTable(w, "")
+	t := table.New(w, "")
 	for _, x := range r.Assumptions {
 		fmt.Fprintf(t, "  %s\t%g\t%g\t%g\t%s\t%s\n", x.Name, x.Low, x.Middle, x.High, cmp.Or(x.Unit, "-"), x.Source)
 	}
@@ -316,7 +317,7 @@ func (r *energyReport) print(w io.Writer, top int) error {
 
 // printAmounts prints a report's sums with their band.
 func printAmounts(w io.Writer, r *energy.Report) error {
-	t := cli.NewNumbers(w, "\tlow\tmiddle\thigh\t")
+	t := table.Numbers(w, "\tlow\tmiddle\thigh\t")
 	row := func(name, unit string, b energy.Band) {
 		fmt.Fprintf(t, "%s, %s\t%s\t%s\t%s\t\n", name, unit, cli.ThreeDigits(b.Low), cli.ThreeDigits(b.Middle),
 			cli.ThreeDigits(b.High))
@@ -361,7 +362,7 @@ func (r *energyReport) byEnergy() []energy.Tenant {
 }
 
 func (r *energyReport) printTenants(w io.Writer, top int) error {
-	t := cli.NewNumbers(w, "tenant\tjobs\tGPU-hours\tkWh\tlow\thigh\t$\tkg CO2\t")
+	t := table.Numbers(w, "tenant\tjobs\tGPU-hours\tkWh\tlow\thigh\t$\tkg CO2\t")
 	tenants := r.byEnergy()
 	for i := range tenants {
 		if i == top {

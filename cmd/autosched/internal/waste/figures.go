@@ -55,7 +55,7 @@ func ranked(title, axis string, values map[string]float64) *chart.Chart {
 		rows = append(rows, chart.Estimate{Name: text, Value: values[name], Color: chart.Blue,
 			Tip: fmt.Sprintf("%s: %s %s", text, cli.ThreeDigits(values[name]), axis)})
 	}
-	c := chart.Estimates(axis, 0, rows)
+	c := chart.Estimates(axis, 95, 0, rows)
 	c.Title = title
 	return c
 }
@@ -95,12 +95,12 @@ func (r *recommendations) page() (*chart.Page, error) {
 				Color: chart.Blue, Tip: fmt.Sprintf("%s: %.1f %%, %s\n%s", round.Source(c.Origin), 100*c.Gain,
 					c.Verdict, c.Configuration)})
 		}
-		c := chart.Estimates("% of the objective saved on the history", 0, rows)
+		c := chart.Estimates("% of the objective saved on the history", 95, 0, rows)
 		c.Title = "Other settings"
 		charts = append(charts, c)
 	}
 	if len(effects) > 0 {
-		c := chart.Estimates("GPU-hours a month, simulated, with the 95 % interval", 0, effects)
+		c := chart.Estimates("GPU-hours a month, simulated", 95, 0, effects)
 		c.Title = "Advice: GPU-hours freed"
 		charts = append(charts, c)
 	}

@@ -14,6 +14,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 )
 
 func newFindingsCmd() *cobra.Command {
@@ -224,7 +225,7 @@ func printFindings(out io.Writer, all *pb.ListFindingsResponse) error {
 	if len(all.GetFindings()) == 0 {
 		columns = ""
 	}
-	w := cli.NewTable(out, columns)
+	w := table.New(out, columns)
 	for _, f := range all.GetFindings() {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s/%s\t%s\t%.1f\t%s\t%.2f\n", cli.ShortName(f.GetName()),
 			cli.Instant(f.GetOpenTime()), f.GetRule(), f.GetEntityKind(), f.GetEntity(), findingState(f),
@@ -254,7 +255,7 @@ func printFindings(out io.Writer, all *pb.ListFindingsResponse) error {
 }
 
 func printFinding(out io.Writer, f *pb.Finding) error {
-	w := cli.NewTable(out, "")
+	w := table.New(out, "")
 	fmt.Fprintf(w, "%s\t%s of %s/%s\n", cli.ShortName(f.GetName()), f.GetRule(), f.GetEntityKind(), f.GetEntity())
 	fmt.Fprintf(w, "state\t%s\n", findingState(f))
 	if f.GetJobId() != "" {

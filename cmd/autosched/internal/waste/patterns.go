@@ -88,7 +88,7 @@ func (r *patternRules) print(w io.Writer) error {
 		_, err := io.WriteString(table.Whole(w), r.text)
 		return err
 	}
-	t := cli.NewTable(w, "RULE\tOF\tACTION\tFINDS")
+	t := table.New(w, "RULE\tOF\tACTION\tFINDS")
 	for _, x := range r.Rules {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", x.ID, strings.Join(x.GroupBy, ", "), x.Action, x.Title)
 	}

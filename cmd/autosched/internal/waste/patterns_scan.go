@@ -481,7 +481,7 @@ func (c *cause) print(w io.Writer, n int) {
 	fmt.Fprintf(w, "\n%d. %s: %s, %s\n", n, c.title, units.Plural(len(c.findings), "finding"), wasteText(c.wasted,
 		c.cost))
 	first := c.findings[0]
-	cli.Prose(w, "   ", first.Words)
+	table.Prose(w, "   ", first.Words)
 	for i, f := range c.findings[:min(len(c.findings), 1+maxFolded)] {
 		until := f.Closed.Format(time.RFC3339)
 		if f.Open {

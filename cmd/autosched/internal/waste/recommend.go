@@ -206,7 +206,7 @@ func (r *recommendations) print(w io.Writer) error {
 			fmt.Fprintf(w, " (%.2f)", a.Cost)
 		}
 		fmt.Fprintln(w)
-		cli.Prose(w, "   ", a.Words)
+		table.Prose(w, "   ", a.Words)
 		switch {
 		case a.Reconfigures && r.Verdict != nil:
 			fmt.Fprintln(w, "   Whether other settings are better is said below.")
