@@ -329,8 +329,7 @@ func (p *page) noMeasure() string {
 	f := Figure{}
 	why := "error of the next hour's submissions by cosine over that by absolute differences: " + p.likenessErrors()
 	if all := overAll("published-no-generator", "published-optimal")(p); len(all) > 0 {
-		why += "; the JCT cannot tell measures apart: on the last hour it is that on the true next one times " +
-			f.text(all)
+		why += "; forecasts matter little: the JCT on the last hour is that on the true next one times " + f.text(all)
 	}
 	return why
 }

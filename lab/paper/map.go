@@ -26,6 +26,10 @@ var featureList = []feature{
 	{"knobs", func(f *Features) float64 { return float64(f.Knobs) }},
 }
 
+func featureOf(name string) feature {
+	return featureList[slices.IndexFunc(featureList, func(f feature) bool { return f.name == name })]
+}
+
 // place is a window with a scheduler on the map.
 type place struct {
 	x         *window
@@ -122,7 +126,7 @@ func mapPlot(all []place) *chart.Picture {
 		{"burst", "tail", "drift", "knobs"}} {
 		row := chart.Row{Height: 260}
 		for _, name := range names {
-			f := featureList[slices.IndexFunc(featureList, func(f feature) bool { return f.name == name })]
+			f := featureOf(name)
 			c := &chart.Chart{Title: name, X: chart.Axis{Name: name + " of the history", Log: name == "burst"},
 				Y: chart.Axis{Name: "gain of tuning once, %", Include: []float64{0}}}
 			c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Color: chart.Soft},

@@ -382,4 +382,5 @@ with all of its own. Medians; "tuner" is the time of proposing over that of the 
 		p.printf("\nIt does not: the model rejects nothing within these trials, as it does so only once it has ranked measured " +
 			"trials well\n([notes/causal-model.md](notes/causal-model.md#in-studies)).\n")
 	}
+	p.live()
 }

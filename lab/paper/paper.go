@@ -32,7 +32,7 @@ type Unit struct {
 	Seconds float64
 	// Data names the file of a trace that it needs, relative to the folder of traces; empty if it needs none.
 	Data string
-	// Peer names the folder of another simulator in that of the peers; empty if it needs none.
+	// Peer names the folder of another simulator in that of the peers, or autosched; empty if it needs none.
 	Peer    string
 	Seed    uint64
 	measure func(ctx context.Context, d *Data) (values any, times map[string]float64, err error)
@@ -89,8 +89,8 @@ func Units(figure string, core bool) ([]Unit, error) {
 }
 
 func allUnits() []Unit {
-	return slices.Concat(methodUnits(), windowUnits(), rejectionUnits(), aggregatorUnits(), predictorUnits(),
-		arrivalUnits(), twinUnits(), similarityUnits(), causalUnits(), leaseUnits(), overheadUnits(),
+	return slices.Concat(methodUnits(), windowUnits(), rejectionUnits(), liveUnits(), aggregatorUnits(),
+		predictorUnits(), arrivalUnits(), twinUnits(), similarityUnits(), causalUnits(), leaseUnits(), overheadUnits(),
 		describedUnits(), speedUnits())
 }
 

@@ -293,7 +293,8 @@ func TestRules(t *testing.T) {
 	of := func(pays func(i int) bool) (all []place) {
 		for i := range 60 {
 			x := place{x: &window{set: string(rune('a' + i%3))}, scheduler: schedulerNames[i/3%3],
-				Features: Features{Load: float64(i * 7 % 10), Waiting: float64(i*3%20) / 20}}
+				Features: Features{Load: float64(i * 7 % 10), Waiting: float64(i*3%20) / 20,
+					Knobs: []int{0, 0, 2, 2}[i%4], Wide: float64(i / 5 % 2)}}
 			if pays(i) {
 				x.once = .1
 			}
@@ -303,6 +304,7 @@ func TestRules(t *testing.T) {
 	}
 	byOne := of(func(i int) bool { return i*3%20 > 11 })
 	byTwo := of(func(i int) bool { return i*3%20 > 11 && i*7%10 <= 4 })
+	byThree := of(func(i int) bool { return i*7%10 > 4 && i%4 > 1 && i/5%2 == 0 })
 	byScheduler := of(func(i int) bool { return i/3%3 == 0 })
 	for _, c := range []struct {
 		learn func([]place) rule
@@ -312,6 +314,7 @@ func TestRules(t *testing.T) {
 		{one, byOne, "waiting above 0.575"},
 		{two, byTwo, "load above 0.5, waiting above 0.775"}, // as good as the one it is made from, and before it
 		{learners[3].learn, byScheduler, "tiresias yes, themis no, lucid no"},
+		{learners[4].learn, byThree, "load above 4.5, knobs above 1, wide at most 0.5"},
 	} {
 		if r := c.learn(c.all); r.text != c.text || r.right(c.all) != len(c.all) {
 			t.Errorf("%s, right on %d of %d, want %s", r.text, r.right(c.all), len(c.all), c.text)

@@ -1,11 +1,13 @@
 package paper
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/internal/stats"
 )
 
@@ -36,6 +38,9 @@ var learners = []struct {
 	{"two thresholds of features, both kept", two},
 	{"one threshold for each scheduler", func(all []place) rule { return bySchedulers(all, one) }},
 	{"the scheduler alone", func(all []place) rule { return bySchedulers(all, usual) }},
+	{"thresholds of load, knobs and wide, all kept", func(all []place) rule {
+		return together(all, []string{"load", "knobs", "wide"})
+	}},
 }
 
 // usual is the more frequent answer: the base rate.
@@ -53,20 +58,69 @@ func usual(all []place) rule {
 // thresholds are the rules that ask for a feature on one side of a value between two of the places'.
 func thresholds(all []place) (out []rule) {
 	for _, f := range featureList {
-		values := make([]float64, len(all))
-		for i := range all {
-			values[i] = f.of(&all[i].Features)
-		}
-		slices.Sort(values)
-		values = slices.Compact(values)
-		for i := range len(values) - 1 {
-			at := (values[i] + values[i+1]) / 2
-			above := func(x *place) bool { return f.of(&x.Features) > at }
-			out = append(out, rule{fmt.Sprintf("%s above %.3g", f.name, at), above},
-				rule{fmt.Sprintf("%s at most %.3g", f.name, at), func(x *place) bool { return !above(x) }})
-		}
+		out = append(out, thresholdsOf(f, all)...)
 	}
 	return out
+}
+
+func thresholdsOf(f feature, all []place) (out []rule) {
+	values := make([]float64, len(all))
+	for i := range all {
+		values[i] = f.of(&all[i].Features)
+	}
+	slices.Sort(values)
+	values = slices.Compact(values)
+	for i := range len(values) - 1 {
+		at := (values[i] + values[i+1]) / 2
+		above := func(x *place) bool { return f.of(&x.Features) > at }
+		out = append(out, rule{fmt.Sprintf("%s above %.3g", f.name, at), above},
+			rule{fmt.Sprintf("%s at most %.3g", f.name, at), func(x *place) bool { return !above(x) }})
+	}
+	return out
+}
+
+// together is a threshold of each of some features, all kept, or of fewer, that is right most often, the first of
+// equals.
+func together(all []place, features []string) (best rule) {
+	choices := make([][]rule, len(features))
+	for k, name := range features {
+		choices[k] = append([]rule{{says: func(*place) bool { return true }}}, thresholdsOf(featureOf(name), all)...)
+	}
+	most := -1
+	var try func(picked []rule, kept []bool)
+	try = func(picked []rule, kept []bool) {
+		if len(picked) < len(features) {
+			for _, r := range choices[len(picked)] {
+				still := slices.Clone(kept)
+				for i := range all {
+					still[i] = still[i] && r.says(&all[i])
+				}
+				try(append(slices.Clip(picked), r), still)
+			}
+			return
+		}
+		n := 0
+		for i := range all {
+			if kept[i] == pays(&all[i]) {
+				n++
+			}
+		}
+		if n <= most {
+			return
+		}
+		most = n
+		var texts []string
+		for _, r := range picked {
+			if r.text != "" {
+				texts = append(texts, r.text)
+			}
+		}
+		best = rule{cmp.Or(strings.Join(texts, ", "), "yes"), func(x *place) bool {
+			return !slices.ContainsFunc(picked, func(r rule) bool { return !r.says(x) })
+		}}
+	}
+	try(nil, slices.Repeat([]bool{true}, len(all)))
+	return best
 }
 
 // one is the threshold that is right most often, the first of equals.
@@ -151,6 +205,36 @@ func signTest(wins, losses int) float64 {
 	return min(1, 2*p)
 }
 
+// aheadSpan is the 95 % interval of how many percent points a rule is right more often than the base rate, by a
+// bootstrap over windows, whose schedulers have the same jobs.
+func aheadSpan(all []place, right, base []bool) (lo, hi float64) {
+	sums, sizes := map[string]float64{}, map[string]float64{}
+	var names []string
+	for i := range all {
+		name := all[i].x.name
+		if sizes[name] == 0 {
+			names = append(names, name)
+		}
+		sizes[name]++
+		if right[i] {
+			sums[name]++
+		}
+		if base[i] {
+			sums[name]--
+		}
+	}
+	draw, ahead := rng.Stream("paper rules", 1), make([]float64, 1000)
+	for k := range ahead {
+		sum, n := 0., 0.
+		for range names {
+			name := names[draw.IntN(len(names))]
+			sum, n = sum+sums[name], n+sizes[name]
+		}
+		ahead[k] = 100 * sum / n
+	}
+	return stats.Interval(ahead, 1)
+}
+
 // rules writes the success of every rule on the traces left out.
 func (p *page) rules(all []place) {
 	var sets []string
@@ -164,14 +248,16 @@ func (p *page) rules(all []place) {
 	}
 	p.printf("\nA rule for one's own history: change once where its features say so. Each of %d rules is learnt on the "+
 		"windows of all traces\nbut one, by how often it says rightly whether the daily rule's pick gains %.0f %%, and tested on "+
-		"the one left out. The base rate\nis the more frequent answer of the others. P-values are of a sign test against it, "+
-		"adjusted by Holm.\n", len(learners), 100*worth)
+		"the one left out. The base rate\nis the more frequent answer of the others; \"ahead\" is by how many percent points a "+
+		"rule is right more often, with its 95 %% interval\nover windows. P-values are of a sign test against the base rate, "+
+		"adjusted by Holm. All rules that were tried are here;\nthe features of the last were chosen before it was tried.\n",
+		len(learners), 100*worth)
 	columns := append([]string{"right of"}, sets...)
-	p.table(1, append(columns, "all, %", "p", "learnt on all")...)
+	p.table(1, append(columns, "all, %", "ahead", "p", "learnt on all")...)
 	base := leaveOut(all, usual)
 	var ps []float64
 	var rows [][]string
-	ahead := []int{0}
+	ahead, unclear := []int{0}, true
 	for _, l := range learners {
 		right := leaveOut(all, l.learn)
 		wins, losses := 0, 0
@@ -183,10 +269,12 @@ func (p *page) rules(all []place) {
 			}
 		}
 		ps, ahead = append(ps, signTest(wins, losses)), append(ahead, wins-losses)
-		r := l.learn(all)
-		rows = append(rows, append(rightBy(l.name, all, sets, right), "", r.text))
+		lo, hi := aheadSpan(all, right, base)
+		unclear = unclear && lo <= 0
+		rows = append(rows, append(rightBy(l.name, all, sets, right), fmt.Sprintf("%+.1f (%+.1f to %+.1f)",
+			100*float64(wins-losses)/float64(len(all)), lo, hi), "", l.learn(all).text))
 	}
-	p.row(append(rightBy("base rate", all, sets, base), "", usual(all).text)...)
+	p.row(append(rightBy("base rate", all, sets, base), "", "", usual(all).text)...)
 	best := 0
 	for k, adjusted := range stats.Holm(ps) {
 		row := rows[k]
@@ -197,6 +285,10 @@ func (p *page) rules(all []place) {
 		}
 	}
 	verdict := "No rule is better than the base rate by more than chance: on these traces such features do not decide it."
+	if unclear {
+		verdict = "No rule is better than the base rate by more than chance, and every interval has 0: there is no rule to " +
+			"give. On these\ntraces such features do not decide whether tuning pays."
+	}
 	if best > 0 {
 		verdict = "The best is: " + learners[best-1].name + "."
 	}

@@ -127,3 +127,16 @@ func TestRunPeer(t *testing.T) {
 		t.Error("the peers at hand are not those in the folder")
 	}
 }
+
+// TestUntil: the first trial within 1 % of the best counts.
+func TestUntil(t *testing.T) {
+	for _, c := range []struct {
+		jcts  []float64
+		n     int
+		found bool
+	}{{[]float64{12, 10.05, 10}, 2, true}, {[]float64{10}, 1, true}, {[]float64{12, 11}, 2, false}} {
+		if n, found := until(c.jcts, 10); n != c.n || found != c.found {
+			t.Errorf("%v: %d, %v, want %d, %v", c.jcts, n, found, c.n, c.found)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/workload"
@@ -35,6 +36,17 @@ var twins = []struct{ window, original, file string }{
 	{"philly-like-1.2", "Philly, September to November 2017", phillyFile},
 	{"helios-like-1.3", "Helios-Venus, submissions alone", venusFile},
 	{"pai-like-1.1", "PAI 2023, of which the profile is not: it is of PAI 2020", paiFile},
+}
+
+// Instead names the synthetic windows that stand for a file of a recorded trace, "" if none do.
+func Instead(file string) string {
+	for _, t := range twins {
+		if t.file == file {
+			name, _, _ := strings.Cut(t.window, "-like")
+			return ". The windows " + name + "-like are its synthetic twin, and need no file"
+		}
+	}
+	return ""
 }
 
 func twinUnits() (out []Unit) {

@@ -117,8 +117,12 @@ func (d *Data) path(file string) string {
 	return path
 }
 
-// has reports whether the repository of another simulator is at hand.
+// has reports whether the repository of another simulator is at hand, or autosched beside this program.
 func (d *Data) has(peer string) bool {
+	if peer == serviceProgram {
+		_, err := os.Stat(serviceProgramPath())
+		return err == nil
+	}
 	_, err := os.Stat(filepath.Join(d.Peers, peer))
 	return d.Peers != "" && err == nil
 }

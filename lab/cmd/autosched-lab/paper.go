@@ -178,15 +178,18 @@ func (o *paperOptions) measure(ctx context.Context, notes io.Writer) (done bool,
 func (o *paperOptions) sources(notes io.Writer, missing []paper.Unit) {
 	counts := map[string]int{}
 	for _, u := range missing {
-		if u.Peer != "" {
+		if u.Peer == "autosched" {
+			fmt.Fprintf(notes, "%s is not measured: there is no autosched beside this program: make build lab\n",
+				u.ID())
+		} else if u.Peer != "" {
 			fmt.Fprintf(notes, "%s is not measured: there is no folder %s in --peers\n", u.ID(), u.Peer)
 		} else {
 			counts[u.Data]++
 		}
 	}
 	for _, file := range slices.Sorted(maps.Keys(counts)) {
-		fmt.Fprintf(notes, "%s is not in %s: %s not measured. Get %s\n", file, o.Traces,
-			units.Plural(counts[file], "unit"), paper.Source(file, o.Traces))
+		fmt.Fprintf(notes, "%s is not in %s: %s not measured. Get %s%s\n", file, o.Traces,
+			units.Plural(counts[file], "unit"), paper.Source(file, o.Traces), paper.Instead(file))
 	}
 }
 

@@ -35,7 +35,8 @@ func TestPaper(t *testing.T) {
 		t.Error(got)
 	}
 	if got := run("--only", only); !strings.Contains(got, "1 of 1  methods/helios-like/themis/default/1") ||
-		!strings.Contains(got, "pai2023/pods.csv.gz is not in "+dir+": 1 unit not measured. Get openb_pod_list") {
+		!strings.Contains(got, "pai2023/pods.csv.gz is not in "+dir+": 1 unit not measured. Get openb_pod_list") ||
+		!strings.Contains(got, "The windows pai-like are its synthetic twin") {
 		t.Error(got)
 	}
 	if got := run("--only", only, "--estimate"); !strings.Contains(got, "1 of 2 units are left") {
