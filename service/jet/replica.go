@@ -24,9 +24,13 @@ const (
 	callTimeout = 2 * time.Second
 	patience    = 5 * time.Second
 	duplicates  = 2 * time.Minute
-	damaged     = ".damaged" // of the directory of a replica that was made anew
-	anew        = ".new"     // of the one that is made in its place
-	unproven    = "UNPROVEN" // a file of the former one, until the new one has the whole log
+	// lookEvery is how often the end of the log is asked for, and knownFor how long an answer counts. A replica that
+	// has not the end and applies nothing for so long reads on by another consumer.
+	lookEvery = time.Second
+	knownFor  = 4 * time.Second
+	damaged   = ".damaged" // of the directory of a replica that was made anew
+	anew      = ".new"     // of the one that is made in its place
+	unproven  = "UNPROVEN" // a file of the former one, until the new one has the whole log
 )
 
 // Errors of replicas and stores.
@@ -73,6 +77,7 @@ type Replica struct {
 
 	applied, known atomic.Uint64
 	appliedAt      atomic.Int64
+	asked          atomic.Pointer[time.Time] // before the last question for the end of the log that was answered
 }
 
 // Open opens the replica of a node, and makes it from the last archive if it is missing.
@@ -174,6 +179,7 @@ func (r *Replica) Run(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	all.Go(func() { r.archives(ctx) })
+	all.Go(func() { r.look(ctx) })
 	lost := make(chan error, 1)
 	all.Go(func() {
 		if err := r.e.lost(ctx); err != nil {
@@ -244,7 +250,7 @@ func (r *Replica) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	messages, err := c.Messages()
+	messages, err := c.Messages(jetstream.PullExpiry(knownFor), jetstream.PullHeartbeat(lookEvery))
 	if err != nil {
 		return err
 	}
@@ -262,7 +268,7 @@ func (r *Replica) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.known.Store(meta.Sequence.Stream + meta.NumPending)
+		raise(&r.known, meta.Sequence.Stream+meta.NumPending)
 		if meta.Sequence.Stream <= r.store.Place().Sequence {
 			continue
 		}
@@ -279,7 +285,7 @@ func (r *Replica) catchUp(ctx context.Context, stream jetstream.Stream) (last ui
 		return 0, err
 	}
 	last = info.State.LastSeq
-	r.known.Store(last)
+	raise(&r.known, last)
 	at := r.store.Place().Sequence
 	switch {
 	case at > last:
@@ -334,6 +340,61 @@ func (r *Replica) applied1(at store.Place, e *entry) ([]store.Result, error) {
 func (r *Replica) Position() (applied, known uint64, at time.Time) {
 	applied = r.applied.Load()
 	return applied, max(applied, r.known.Load()), time.Unix(0, r.appliedAt.Load()).UTC()
+}
+
+// Lag is the number of entries that the log has and the replica has not. It is not known while the log's leader does
+// not answer.
+func (r *Replica) Lag() (entries uint64, known bool) {
+	applied, last, _ := r.Position()
+	asked := r.asked.Load()
+	return last - applied, asked != nil && time.Since(*asked) < knownFor
+}
+
+// look learns the end of the log until the context ends.
+func (r *Replica) look(ctx context.Context) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	at, since := r.applied.Load(), time.Now()
+	for {
+		asked := time.Now()
+		once, cancel := context.WithTimeout(ctx, callTimeout)
+		stream, err := r.e.js.Stream(once, logStream)
+		cancel()
+		if err == nil {
+			raise(&r.known, stream.CachedInfo().State.LastSeq)
+			r.asked.Store(&asked)
+		}
+		if applied, known, _ := r.Position(); applied != at || applied == known {
+			at, since = applied, asked
+		} else if asked.Sub(since) > knownFor {
+			r.again()
+			since = asked
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// again has Run begin another turn.
+func (r *Replica) again() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stop != nil && !r.leading {
+		r.o.Log.Warn("the log goes on and no entry arrives; it is read again")
+		r.stop()
+	}
+}
+
+// raise raises a number.
+func raise(n *atomic.Uint64, to uint64) {
+	for {
+		if before := n.Load(); before >= to || n.CompareAndSwap(before, to) {
+			return
+		}
+	}
 }
 
 // Lead makes the node the one that writes, with a term above all earlier ones, once the replica has the whole log. The

@@ -527,3 +527,56 @@ func TestReplicaIsNoStore(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A replica does not know how far it is behind before the log's leader says so, and says it while nothing is applied.
+func TestLagIsKnownOnceTheLogAnswers(t *testing.T) {
+	e := start(t, t.TempDir())
+	s := lead(t, openReplica(t, e, Options{}), 1)
+	r := openReplica(t, e, Options{})
+	add(t, s, 0, 5)
+	if lag, known := r.Lag(); known {
+		t.Errorf("a lag of %d is known, and nobody was asked", lag)
+	}
+	r.applying.Lock()
+	stop := follow(t, r)
+	eventually(t, "the lag is not known", func() bool {
+		lag, known := r.Lag()
+		return known && lag >= 5
+	})
+	r.applying.Unlock()
+	eventually(t, "the replica does not follow", func() bool {
+		lag, known := r.Lag()
+		return known && lag == 0 && len(ids(t, r)) == 5
+	})
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	r.asked.Store(new(time.Time))
+	if _, known := r.Lag(); known {
+		t.Error("an old answer counts")
+	}
+}
+
+// A replica to which a consumer delivers nothing more reads on by another one.
+func TestSilentConsumerIsReplaced(t *testing.T) {
+	e := start(t, t.TempDir())
+	s := lead(t, openReplica(t, e, Options{}), 1)
+	r := openReplica(t, e, Options{})
+	stop := follow(t, r)
+	add(t, s, 0, 5)
+	eventually(t, "the replica does not follow", func() bool { return len(ids(t, r)) == 5 })
+	r.mu.Lock()
+	turn := r.stop
+	r.mu.Unlock()
+	r.again()
+	add(t, s, 5, 5)
+	eventually(t, "the replica does not follow again", func() bool { return len(ids(t, r)) == 10 })
+	r.mu.Lock()
+	if r.leading || turn == nil {
+		t.Error("it does not follow by turns")
+	}
+	r.mu.Unlock()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}

@@ -43,8 +43,8 @@ type Options struct {
 	Follow func(ctx context.Context) error
 	// Lead opens the store for a term; it is closed by the service.
 	Lead func(ctx context.Context, term uint64) (Store, error)
-	// Lag is the number of writes that the copy of the node lacks.
-	Lag func() uint64
+	// Lag is the number of writes that the copy of the node lacks, if that is known.
+	Lag func() (writes uint64, known bool)
 	// Service returns the options of the service of a term, without its listeners and store, and a function that
 	// releases them.
 	Service func() (service.Options, func(), error)

@@ -74,7 +74,7 @@ func begin(t *testing.T, name, dir string, b Bucket) *running {
 			s, err := store.Open(dir, store.Options{})
 			return opened{s, n.done}, err
 		},
-		Lag: func() uint64 { return 7 },
+		Lag: func() (uint64, bool) { return 7, true },
 		Service: func() (service.Options, func(), error) {
 			own, err := access.Open(access.Files{}, access.Options{})
 			return service.Options{Dir: t.TempDir(), Access: own, Drain: time.Second, Log: log,

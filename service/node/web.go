@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -67,8 +68,11 @@ func (n *node) ready(w http.ResponseWriter, _ *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
-	fmt.Fprintf(w, "%s\nnode: %s\nrole: %s\nleader: %s\nterm: %d\nlag: %d\n", first, n.o.Name, role, name, r.Term,
-		n.o.Lag())
+	lag := "unknown"
+	if writes, known := n.o.Lag(); known && name != "none" {
+		lag = fmt.Sprint(writes)
+	}
+	fmt.Fprintf(w, "%s\nnode: %s\nrole: %s\nleader: %s\nterm: %d\nlag: %s\n", first, n.o.Name, role, name, r.Term, lag)
 }
 
 // metrics are those of a node, beside those of the service that it leads.
@@ -93,8 +97,13 @@ func newMetrics(n *node) *metrics {
 			_, age, _ := n.lease.leader()
 			return age.Seconds()
 		}),
-		gauge("lag", "Writes that the copy of the store of this node lacks.",
-			func() float64 { return float64(n.o.Lag()) }),
+		gauge("lag", "Writes that the copy of the store of this node lacks; NaN while that is not known.",
+			func() float64 {
+				if writes, known := n.o.Lag(); known {
+					return float64(writes)
+				}
+				return math.NaN()
+			}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "autosched_node_takeovers_total",
 			Help: "Terms that this node has led."}, func() float64 { return float64(n.led.Load()) }),
 	}}

@@ -76,10 +76,7 @@ func (o *serveOptions) runNode(ctx context.Context, log *slog.Logger) (err error
 			}
 			return s, nil
 		},
-		Lag: func() uint64 {
-			applied, last, _ := replica.Position()
-			return last - applied
-		},
+		Lag: replica.Lag,
 		Service: func() (so service.Options, release func(), err error) {
 			if so, err = o.service(log); err != nil {
 				return so, nil, err
