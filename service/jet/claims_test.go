@@ -427,6 +427,27 @@ func TestClaimThreeServers(t *testing.T) {
 		t.FailNow()
 	}
 	put(engines[gone], 50)
+	for i, e := range engines { // the servers' leaders go where a node asks for them
+		moved := func() bool {
+			for _, name := range []string{logStream, "KV_" + leaseBucket} {
+				s, err := e.js.Stream(t.Context(), name)
+				if err != nil || s.CachedInfo().Cluster.Leader != nodes[i].Node {
+					return false
+				}
+			}
+			return true
+		}
+		for !moved() {
+			if time.Now().After(end) {
+				t.Fatalf("the leaders do not move to %s", nodes[i].Node)
+			}
+			if err := e.gather(t.Context()); err != nil {
+				t.Log(err) // between two leaders
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		put(e, 5)
+	}
 	for _, e := range engines {
 		s, err := e.js.Stream(t.Context(), logStream)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,6 +94,13 @@ func (e *Engine) start(ctx context.Context) (err error) {
 	}
 }
 
+// A route without an answer to several pings is closed, and opened again: after a partition the packets of the former
+// connection would be repeated seconds late.
+const (
+	routePing  = time.Second
+	routePings = 2
+)
+
 // embed starts a server in this process.
 func (e *Engine) embed() error {
 	o := &server.Options{ServerName: e.o.Node, JetStream: true, StoreDir: e.o.Engine(), SyncAlways: true,
@@ -114,6 +122,7 @@ func (e *Engine) embed() error {
 	}
 	if e.o.Embedded.Cluster != "" {
 		o.Cluster.Name, o.Cluster.TLSConfig = clusterName, security
+		o.Cluster.PingInterval, o.Cluster.MaxPingsOut = routePing, routePings
 		if o.Cluster.Host, o.Cluster.Port, err = split(e.o.Embedded.Cluster); err != nil {
 			return fmt.Errorf("embedded.cluster: %w", err)
 		}
@@ -249,6 +258,34 @@ func (e *Engine) Lease(ctx context.Context) (jetstream.KeyValue, error) {
 func (e *Engine) snapshots(ctx context.Context) (jetstream.ObjectStore, error) {
 	return e.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: snapshotBucket,
 		Storage: jetstream.FileStorage, Replicas: e.o.Replicas})
+}
+
+// gather has the servers' leaders of the log and the lease be that of this node. A server that is cut off and leads
+// starts no election when it is back, as others do; and the loss of another node stops no writes, then.
+func (e *Engine) gather(ctx context.Context) error {
+	if e.server == nil || e.o.Replicas == 1 {
+		return nil
+	}
+	for _, name := range []string{logStream, "KV_" + leaseBucket} {
+		stream, err := e.js.Stream(ctx, name)
+		if err != nil {
+			return err
+		}
+		group := stream.CachedInfo().Cluster
+		if group == nil || group.Leader == "" || group.Leader == e.o.Node || !slices.ContainsFunc(group.Replicas,
+			func(p *jetstream.PeerInfo) bool { return p.Name == e.o.Node && p.Current && !p.Offline }) {
+			continue
+		}
+		text, err := json.Marshal(map[string]any{"placement": map[string]string{"preferred": e.o.Node}})
+		if err != nil {
+			return err
+		}
+		if _, err := e.conn.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+name, text); err != nil {
+			return err
+		}
+		e.log.Info("the servers' leader moves to this node", "of", name, "from", group.Leader)
+	}
+	return nil
 }
 
 // lost returns ErrEngine once the embedded server stores nothing any more, and nil once the context ends.

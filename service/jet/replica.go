@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/autosched/autosched/service/store"
@@ -28,9 +29,11 @@ const (
 	// has not the end and applies nothing for so long reads on by another consumer.
 	lookEvery = time.Second
 	knownFor  = 4 * time.Second
-	damaged   = ".damaged" // of the directory of a replica that was made anew
-	anew      = ".new"     // of the one that is made in its place
-	unproven  = "UNPROVEN" // a file of the former one, until the new one has the whole log
+	// gatherEvery is the least time between two moves of the servers' leaders.
+	gatherEvery = 5 * time.Second
+	damaged     = ".damaged" // of the directory of a replica that was made anew
+	anew        = ".new"     // of the one that is made in its place
+	unproven    = "UNPROVEN" // a file of the former one, until the new one has the whole log
 )
 
 // Errors of replicas and stores.
@@ -280,7 +283,9 @@ func (r *Replica) follow(ctx context.Context) error {
 
 // catchUp applies the entries that the log has, and returns its last sequence. The caller must hold turn.
 func (r *Replica) catchUp(ctx context.Context, stream jetstream.Stream) (last uint64, err error) {
-	info, err := stream.Info(ctx)
+	once, cancel := context.WithTimeout(ctx, callTimeout/2)
+	info, err := stream.Info(once)
+	cancel()
 	if err != nil {
 		return 0, err
 	}
@@ -354,7 +359,7 @@ func (r *Replica) Lag() (entries uint64, known bool) {
 func (r *Replica) look(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
-	at, since := r.applied.Load(), time.Now()
+	at, since, gathered := r.applied.Load(), time.Now(), time.Time{}
 	for {
 		asked := time.Now()
 		once, cancel := context.WithTimeout(ctx, callTimeout)
@@ -370,12 +375,26 @@ func (r *Replica) look(ctx context.Context) {
 			r.again()
 			since = asked
 		}
+		if r.leads() && asked.Sub(gathered) > gatherEvery {
+			once, cancel := context.WithTimeout(ctx, callTimeout)
+			if err := r.e.gather(once); err != nil {
+				r.o.Log.Debug("the servers' leaders stay", "err", err)
+			}
+			cancel()
+			gathered = asked
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
 	}
+}
+
+func (r *Replica) leads() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leading
 }
 
 // again has Run begin another turn.
@@ -412,11 +431,26 @@ func (r *Replica) Lead(ctx context.Context, term uint64) (*Store, error) {
 	r.mu.Unlock()
 	r.turn.Lock()
 	s, err := r.lead(ctx, term)
+	for passes(err) && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryEvery):
+			s, err = r.lead(ctx, term)
+		}
+	}
 	if err != nil {
 		r.resume()
 		return nil, fmt.Errorf("replica: %w", err)
 	}
 	return s, nil
+}
+
+// passes reports whether an error is that of servers that have no leader, or one that does not know of all entries yet.
+func passes(err error) bool {
+	var refused *jetstream.APIError
+	return !errors.Is(err, ErrDeposed) && (errors.Is(err, errAhead) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) ||
+		errors.As(err, &refused) && refused.Code == 503)
 }
 
 // resume lets Run go on. The caller must hold turn, which is released.
@@ -430,7 +464,9 @@ func (r *Replica) resume() {
 }
 
 func (r *Replica) lead(ctx context.Context, term uint64) (*Store, error) {
-	stream, err := r.e.js.Stream(ctx, logStream)
+	once, cancel := context.WithTimeout(ctx, callTimeout/2)
+	stream, err := r.e.js.Stream(once, logStream)
+	cancel()
 	if err != nil {
 		return nil, err
 	}

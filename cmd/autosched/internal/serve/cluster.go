@@ -22,7 +22,7 @@ import (
 
 // leaseTime is the time without a renewal after which another node takes over: a pause of a process or a network of a
 // few seconds changes no leader.
-const leaseTime = 10 * time.Second
+const leaseTime = 8 * time.Second
 
 // checkCluster checks the flags of a node of several.
 func (o *serveOptions) checkCluster() error {
