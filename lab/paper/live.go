@@ -205,9 +205,13 @@ func (p *page) live() {
 		}
 		return fmt.Sprintf("at trial %d", n)
 	}
+	same := ""
+	if slices.Equal(x.Without, x.With) {
+		same = " Both measure the same configurations, so that this is the machine's."
+	}
 	p.printf("\nLive, one run: a service runs, and a trial registers a scheduler with it and has an emulated cluster of 20 "+
 		"nodes run the %d\njobs of the built-in sample under Tiresias at %s times real time. A JCT within 1 %% of the best of "+
 		"both studies of %d trials\nis found %s without the causal model and %s with it, which rejects %d proposals; the time "+
-		"of the whole study with it\nover that without is %.2f.\n", x.Jobs, liveSpeedup, liveTrials, text(x.Without),
-		text(x.With), x.Skipped, p.all["rejection/live"].Times["with_over_without"])
+		"of the whole study with it\nover that without is %.2f.%s\n", x.Jobs, liveSpeedup, liveTrials, text(x.Without),
+		text(x.With), x.Skipped, p.all["rejection/live"].Times["with_over_without"], same)
 }

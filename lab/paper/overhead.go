@@ -106,6 +106,15 @@ func (p *page) tuneTimes(tuner string) (out []measured) {
 	return out
 }
 
+// controllerSaves is the time of the published tuner's rounds without its search controller over that with it.
+func (p *page) controllerSaves() (out []measured) {
+	with := p.tuneTimes("published-groups")
+	for i, m := range p.tuneTimes("published-no-causal") {
+		out = append(out, measured{m.window, m.value / with[i].value})
+	}
+	return out
+}
+
 // rounds is the time of a tuner's round as a share of the hour.
 func (p *page) rounds() {
 	if len(p.tuneTimes("published")) == 0 {

@@ -187,7 +187,7 @@ func (p *page) speedTable() {
 The jobs of the window %s, simulated by the programs that the peers published, unchanged, and by what is closest
 here, one after the other: average JCTs, and processor time of theirs over ours, of the simulation alone. Tiresias's
 simulator counts GPUs and its restarts are free, and so are ours beside it; TitanSched decides once a minute, and its
-restarts do not count in the JCT, and so is ours. Its Themis asks jobs for their remaining time, which its own rigid jobs do
+restarts do not count in the JCT, as ours beside it. Its Themis asks jobs for their remaining time, which its own rigid jobs do
 not answer: they get the true one; packages that its other policies import are empty. Where the averages differ, a
 peculiarity of theirs is left out ([notes/peers.md](notes/peers.md) rebuilds all of them to the second). Not to be had: the
 simulators of Themis's authors and of AutoSched, of which none is published. Repositories are named Tiresias, Lucid and

@@ -201,6 +201,45 @@ func ofTrace(name string) func(*window) bool {
 func (p *page) expect() {
 	p.table(1, "history", "changed once", "lost", "tuned every hour", "lost", "best in hindsight", "lost")
 	p.traceRows("daily", "autosched", "fixed-oracle")
+	all, ok := p.gained("daily", anyWindow)
+	service, measured := p.gained("autosched", anyWindow)
+	if !ok || !measured {
+		return
+	}
+	names := p.traceNames()
+	most, without := "", gained{}
+	for _, name := range names[:len(names)-1] {
+		g, _ := p.gained("daily", func(x *window) bool { return x.set != name })
+		if most == "" || math.Abs(g.change-all.change) > math.Abs(without.change-all.change) {
+			most, without = name, g
+		}
+	}
+	rest, _ := p.gained("autosched", func(x *window) bool { return x.set != most })
+	p.printf("\nThe means over all are mostly %s's: without it they are %s changed once\nand %s tuned every hour.%s\n",
+		most, without.text(), rest.text(), p.oncePays(&service))
+}
+
+// oncePays says whether tuning every hour is better than a change once, where both are measured.
+func (p *page) oncePays(service *gained) string {
+	text := ""
+	if service.lo <= 0 && service.hi >= 0 {
+		text = " The interval of tuning every hour includes 0."
+	}
+	both := p.compare("autosched", []string{"daily"}, anyWindow)
+	if len(both) == 0 {
+		return text
+	}
+	c := &both[0]
+	than := "longer"
+	if c.ratio > 1 {
+		than = "shorter"
+	}
+	text += fmt.Sprintf(" On\nthe %d cases that have both, JCTs are %.1f %% %s tuned every hour than changed once", c.n,
+		100*math.Abs(1-1/c.ratio), than)
+	if c.p >= .05 {
+		return text + ", which may be chance."
+	}
+	return text + "."
 }
 
 // traceRows are of what methods gain and lose, by trace.
