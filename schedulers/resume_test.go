@@ -437,7 +437,7 @@ type view struct {
 	Seats                string
 	Since, Waited        time.Duration
 	Attained, Left       time.Duration
-	Starts, Preemptions  int
+	Starts               int
 	LevelAttained, Lease time.Duration
 }
 
@@ -449,8 +449,7 @@ func look(s *simulator.Sim, p simulator.Policy) map[string]view {
 		}
 		v := view{Running: s.JobRunning(id), Seats: fmt.Sprint(s.Placement(nil, id)), Since: s.JobSince(id),
 			Waited:   s.JobWaited(id),
-			Attained: s.JobAttained(id), Left: s.JobLeft(id), Starts: s.JobStarts(id),
-			Preemptions: s.JobPreemptions(id)}
+			Attained: s.JobAttained(id), Left: s.JobLeft(id), Starts: s.JobStarts(id)}
 		if r, ok := p.(simulator.Reporter); ok {
 			seen := r.Report(id)
 			v.LevelAttained, v.Lease = seen.LevelAttained, seen.LeaseUntil

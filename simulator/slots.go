@@ -14,9 +14,6 @@ func (v *View) JobRequest(id ID) workload.Request { return v.spec(id).Request() 
 // JobUser is the user who submitted the job, empty if that is not known.
 func (v *View) JobUser(id ID) string { return v.spec(id).User }
 
-// JobShape is the number of nodes that the job runs on and the GPUs on each (workload.Job.Shape).
-func (v *View) JobShape(id ID) (nodes, each int) { return v.spec(id).Shape(v.place.perNode) }
-
 // JobLimitAt is the instant at which a running job reaches its time limit; ok is false if it has none.
 func (v *View) JobLimitAt(id ID) (at time.Duration, ok bool) {
 	j := &v.jobs[id]

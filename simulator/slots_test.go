@@ -223,7 +223,7 @@ func TestShapes(t *testing.T) {
 				return
 			}
 			spec, at := sim.Spec(e.Job), sim.Placement(nil, e.Job)
-			nodes, each := sim.JobShape(e.Job)
+			nodes, each := spec.Shape(8)
 			if n := int(spec.Request().NodeCount); n > 0 && (len(at) != n || nodes != n) {
 				r.Fatalf("job %s runs on %v, want %d nodes", spec.ID, at, n)
 			}
@@ -244,7 +244,7 @@ func TestShapes(t *testing.T) {
 			if sim.JobRunning(id) {
 				continue
 			}
-			nodes, each := sim.JobShape(id)
+			nodes, each := sim.Spec(id).Shape(8)
 			in := [2]int{} // nodes with room, by group
 			for n, bits := 0, sim.FreeNodes(nil, id, each); n < c.Nodes(); n++ {
 				if bits[n/64]&(1<<(n%64)) != 0 {

@@ -50,7 +50,7 @@ func (p *churn) Plan(plan *Plan) {
 	p.stop, p.start = p.stop[:0], p.start[:0]
 	for j := range s.Submitted() {
 		switch {
-		case s.JobRunning(j) && s.JobPreemptions(j) < 3 && s.JobSince(j) < s.Now():
+		case s.JobRunning(j) && s.JobStarts(j) < 4 && s.JobSince(j) < s.Now():
 			p.stop = append(p.stop, j)
 		case s.JobActive(j) && !s.JobRunning(j) && len(p.start) == 0:
 			p.start = append(p.start, j)

@@ -231,9 +231,6 @@ func (v *View) Clocked() bool { return v.opts.Peer.Clock > 0 }
 // JobStarts is how often the job was started or resumed.
 func (v *View) JobStarts(id ID) int { return int(v.jobs[id].starts) }
 
-// JobPreemptions is how often the job was stopped.
-func (v *View) JobPreemptions(id ID) int { return int(v.jobs[id].preempts) }
-
 // JobAttained is the GPU-time received until now, by each member like JobGPUs.
 func (v *View) JobAttained(id ID) time.Duration {
 	j := &v.jobs[id]

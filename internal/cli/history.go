@@ -289,11 +289,6 @@ func kubeSite(s *kube.Scheduler, of string) siteKind {
 		out: "tuned.sh", of: of, where: "Where kubectl reaches the cluster"}
 }
 
-// NarrowedSlurm is Slurm with the parameters and ranges of a registration.
-func NarrowedSlurm(path string) (*schedulers.Scheduler, error) {
-	return narrowed(path, slurmsite.Narrow)
-}
-
 // narrowed is a scheduler with the parameters and ranges of a registration.
 func narrowed(path string, narrow func(*space.Space) (*schedulers.Scheduler, error)) (*schedulers.Scheduler, error) {
 	text, err := os.ReadFile(path)

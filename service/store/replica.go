@@ -237,7 +237,7 @@ func (o *Op) Reader() (version uint64) {
 	raise := func(record any) {
 		one, err := readerOf(record)
 		if err != nil {
-			one = math.MaxUint64 // a program's mistake, which no reader may read over
+			panic(err) // the record has no reader versions
 		}
 		version = max(version, one)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	slurmsite "github.com/autosched/autosched/adapter/slurm/site"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/cli/clitest"
 	"github.com/autosched/autosched/internal/testshared"
@@ -190,7 +191,16 @@ func TestSitePresets(t *testing.T) {
 	if code, _, errs := clitest.Run("slurm", "init", "--saved", clitest.Listings, "--out", site); code != 0 {
 		t.Fatal(errs)
 	}
-	s, err := cli.NarrowedSlurm(filepath.Join(site, "scheduler.json"))
+	registration := filepath.Join(site, "scheduler.json")
+	text, err := os.ReadFile(registration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registered, err := cli.LoadSpace(text, registration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := slurmsite.Narrow(registered)
 	if err != nil {
 		t.Fatal(err)
 	}
