@@ -46,8 +46,8 @@ func init() {
 		{"gpu.throttled_hardware", "share", cluster.GPUThrottledHardware},
 		{"tenant.quota_use", "share", cluster.TenantUse},
 		{"tenant.others_waiting", "share", cluster.TenantOthersWaiting},
-		// F1 while no pending gang can be placed though the GPUs would do, else 0.
-		{"partition.blocked", "F1", cluster.PartitionBlocked},
+		// 1 while no pending gang can be placed though the GPUs would do, else 0.
+		{"partition.blocked", "share", cluster.PartitionBlocked},
 		{"partition.free", "GPUs", cluster.PartitionFree},
 		{"queue.pending_gpus", "GPUs", cluster.QueuePending},
 		{"queue.free", "share", cluster.QueueFree},

@@ -180,6 +180,11 @@ func TestFragmentationThresholds(t *testing.T) {
 			if closed := s.since(f.Closed); f.Open || closed < c.to || closed > c.to+10*minute {
 				t.Errorf("%s: open %t until %v", c.name, f.Open, closed)
 			}
+			for _, e := range f.Evidence {
+				if e.Unit != "share" || e.Value < 0 || e.Value > 1 {
+					t.Errorf("%s: %+v", c.name, e)
+				}
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -281,7 +282,7 @@ func (s *State) SampleQueues() {
 	}
 }
 
-// sampleBlocked records fragmentation: F1 where there are enough free GPUs for the smallest request and no pending
+// sampleBlocked records fragmentation: 1 where there are enough free GPUs for the smallest request and no pending
 // gang can be placed, else 0; nothing where the nodes of a running job are not known.
 func (s *State) sampleBlocked(p *Pool, free int) {
 	if p.Part.Series.Slots[PartitionBlocked] == 0 || len(p.nodes) == 0 || p.Unplaced > 0 {
@@ -292,26 +293,20 @@ func (s *State) sampleBlocked(p *Pool, free int) {
 		return
 	}
 	counts := map[int]int{}
-	least := 0
 	for n, c := range p.Pending {
 		counts[n.GPUs] += c
-		if least == 0 || n.GPUs < least {
-			least = n.GPUs
+	}
+	least, blocked := math.MaxInt, 1.
+	for size, c := range counts {
+		least = min(least, size)
+		if p.fits(size, c) > 0 {
+			blocked = 0
 		}
 	}
-	demand, placeable, any := 0., 0., false
-	for size, c := range counts {
-		d := float64(size * c)
-		fit := min(c, p.fits(size, c))
-		any = any || fit > 0
-		demand += d
-		placeable += d * float64(min(free, size*fit))
+	if free < least {
+		blocked = 0
 	}
-	f1 := 0.
-	if free >= least && !any {
-		f1 = 1 - placeable/(demand*float64(free))
-	}
-	s.putNow(&p.Part, PartitionBlocked, f1)
+	s.putNow(&p.Part, PartitionBlocked, blocked)
 }
 
 // fits returns how many requests of a size, at most a number, fit the free GPUs of nodes: gangs wider
