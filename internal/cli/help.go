@@ -1,16 +1,19 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
@@ -216,6 +219,7 @@ func groupFlags(root *cobra.Command) {
 	template = strings.Replace(template, local+inherited, "{{flagUsages .}}", 1)
 	template = strings.Replace(template, "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1)
 	root.SetUsageTemplate(template)
+	root.SetHelpFunc(printHelp)
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		for _, sub := range cmd.Commands() {
@@ -227,6 +231,36 @@ func groupFlags(root *cobra.Command) {
 		}
 	}
 	visit(root)
+}
+
+// printHelp prints the help of a command in lines that fit the output. Command lines stay whole.
+func printHelp(cmd *cobra.Command, _ []string) {
+	out := cmd.OutOrStdout()
+	lines := table.NewLines(out, out)
+	fmt.Fprintf(lines, "%s\n\n%s", filled(strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)), table.Width(out)),
+		cmd.UsageString())
+	_ = lines.Flush() // as cobra prints help
+}
+
+// filled fills the paragraphs of a text that have lines wider than a width anew. Lines with an indent stay.
+func filled(text string, width int) string {
+	var out, paragraph []string
+	flush := func() {
+		if slices.ContainsFunc(paragraph, func(line string) bool { return utf8.RuneCountInString(line) > width }) {
+			paragraph = table.Wrap(strings.Join(paragraph, " "), width)
+		}
+		out, paragraph = append(out, paragraph...), nil
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if line == "" || line[0] == ' ' {
+			flush()
+			out = append(out, line)
+			continue
+		}
+		paragraph = append(paragraph, line)
+	}
+	flush()
+	return strings.Join(out, "\n")
 }
 
 // flagsOf returns the flags of a command, inherited ones included.
@@ -259,7 +293,7 @@ func divide(flags *pflag.FlagSet) (common, rest []*pflag.Flag) {
 // FlagUsages lists the flags of a command, the common ones first. The others are listed under their headings if the
 // command line has --help-all. A flag without a heading comes last.
 func FlagUsages(cmd *cobra.Command) string {
-	flags := flagsOf(cmd)
+	flags, width := flagsOf(cmd), table.Width(cmd.OutOrStdout())
 	common, rest := divide(flags)
 	first := pflag.NewFlagSet("", pflag.ContinueOnError)
 	first.SortFlags = len(rest) == 0
@@ -268,11 +302,11 @@ func FlagUsages(cmd *cobra.Command) string {
 	}
 	if len(rest) == 0 {
 		if len(common) <= fewFlags {
-			return section("Flags", first)
+			return section("Flags", first, width)
 		}
 		rest, first = common, pflag.NewFlagSet("", pflag.ContinueOnError)
 	} else if f := flags.Lookup("help-all"); f != nil && !f.Changed {
-		return section("Flags", first) + fmt.Sprintf("\n\n%d more flags: %s --help-all", len(rest), cmd.CommandPath())
+		return section("Flags", first, width) + fmt.Sprintf("\n\n%d more flags: %s --help-all", len(rest), cmd.CommandPath())
 	}
 	groups := map[string]*pflag.FlagSet{}
 	for _, f := range rest {
@@ -283,14 +317,14 @@ func FlagUsages(cmd *cobra.Command) string {
 		groups[title].AddFlag(f)
 	}
 	var out strings.Builder
-	out.WriteString(section("Flags", first))
+	out.WriteString(section("Flags", first, width))
 	for _, g := range flagGroups {
 		if groups[g.title] != nil {
-			out.WriteString(section(g.title+" flags", groups[g.title]))
+			out.WriteString(section(g.title+" flags", groups[g.title], width))
 		}
 	}
 	if groups[other] != nil {
-		out.WriteString(section(other+" flags", groups[other]))
+		out.WriteString(section(other+" flags", groups[other], width))
 	}
 	return out.String()
 }
@@ -307,11 +341,11 @@ func titleOf(flag string) string {
 	return other
 }
 
-func section(title string, flags *pflag.FlagSet) string {
+func section(title string, flags *pflag.FlagSet, width int) string {
 	if !flags.HasAvailableFlags() {
 		return ""
 	}
-	return fmt.Sprintf("\n\n%s:\n%s", title, strings.TrimRight(flags.FlagUsages(), "\n "))
+	return fmt.Sprintf("\n\n%s:\n%s", title, strings.TrimRight(flags.FlagUsagesWrapped(width), "\n "))
 }
 
 // Completion offers values of a flag to a shell.

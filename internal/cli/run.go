@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/autosched/autosched/internal/schema"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/simulator"
 )
 
@@ -61,14 +62,16 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 		}
 		_ = schema.Write(stderr, "error/v1", f)
 		return f.ExitCode
+	}
+	lines := table.NewLines(stderr, stderr)
+	switch {
 	case errors.As(err, new(UsageError)):
-		fmt.Fprintf(stderr, "%s: %v\nSee '%s --help'.\n", root.Name(), err, cmd.CommandPath())
+		fmt.Fprintf(lines, "%s: %v\nSee '%s --help'.\n", root.Name(), err, cmd.CommandPath())
 		return 2
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintf(stderr, "%s: interrupted\n", root.Name())
-		return 1
+		err = errors.New("interrupted")
 	}
-	fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
+	fmt.Fprintf(lines, "%s: %v\n", root.Name(), err)
 	return 1
 }
 

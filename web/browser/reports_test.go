@@ -30,6 +30,8 @@ func TestReports(t *testing.T) {
 		"tune --trace sample --at 2017-10-10T12:00:00Z --nodes 20 --budget 16 --futures 2" +
 			" --subject-to p99_jct<=1.1*incumbent --pareto avg_jct,p99_jct --plot DIR/figures.html",
 		"trace stats sample --nodes 16 --plot DIR/figures.html",
+		"simulate" + small + " --scheduler tiresias --plot DIR/figures.html",
+		"patterns scan --trace sample --nodes 16 --plot DIR/figures.html",
 		"energy report" + small + " --scheduler fifo --plot DIR/figures.html",
 		"fidelity --trace ../../examples/tutorial/sacct.psv --nodes 8 --scheduler fifo --recorded-scheduler fifo" +
 			" --plot DIR/figures.html",

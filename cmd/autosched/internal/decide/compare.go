@@ -116,7 +116,7 @@ same command continues, and one with more rows or windows simulates only what is
 	fl := cmd.Flags()
 	fl.StringVar(&o.schedulers, "schedulers", "", "schedulers whose defaults are rows, comma-separated")
 	fl.BoolVar(&o.presets, "presets", false, "presets of --schedulers are rows, too")
-	fl.StringArrayVar(&o.texts, "row", nil, "[NAME=]SCHEDULER[:PRESET|:FILE|:key=value,...], a row, repeatable")
+	fl.StringArrayVar(&o.texts, "row", nil, "[NAME=]SCHEDULER[:SPEC], a row, repeatable; SPEC is a preset, a file or key=value,...")
 	fl.StringSliceVar(&o.windows, "windows", nil,
 		"FROM..TO,..., windows in place of --from and --to; FROM and TO as in --from")
 	fl.IntVar(&o.seeds, "seeds", 3, "")
