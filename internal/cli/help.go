@@ -306,7 +306,8 @@ func FlagUsages(cmd *cobra.Command) string {
 		}
 		rest, first = common, pflag.NewFlagSet("", pflag.ContinueOnError)
 	} else if f := flags.Lookup("help-all"); f != nil && !f.Changed {
-		return section("Flags", first, width) + fmt.Sprintf("\n\n%d more flags: %s --help-all", len(rest), cmd.CommandPath())
+		return section("Flags", first, width) +
+			fmt.Sprintf("\n\n%d more flags: %s --help-all", len(rest), cmd.CommandPath())
 	}
 	groups := map[string]*pflag.FlagSet{}
 	for _, f := range rest {
