@@ -35,6 +35,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -337,6 +338,20 @@ type Endpoint struct {
 	// TokenFile holds one line, a bearer token. It is not sent unencrypted except to a
 	// loopback address.
 	TokenFile string `yaml:"token-file"`
+	// MaxStaleness lets a node answer reads of configurations, of revisions of schedulers, and of the audit log from
+	// its copy of the records: the answer has all that was acknowledged this long before the call. The header
+	// autosched-staleness of such an answer says how old it may be. With 0 every answer is the leader's.
+	MaxStaleness time.Duration `yaml:"max-staleness"`
+}
+
+// maxStalenessKey is the metadata of calls whose answers may be old.
+const maxStalenessKey = "autosched-max-staleness"
+
+// unary says how old the answer to a call may be.
+func (e Endpoint) unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	return invoke(metadata.AppendToOutgoingContext(ctx, maxStalenessKey, e.MaxStaleness.String()), method, req, reply,
+		conn, options...)
 }
 
 // SystemRoots is an Endpoint.CA that stands for the authorities of the system.
@@ -357,6 +372,8 @@ func (e Endpoint) Check() error {
 		loopback = loopback && Loopback(host)
 	}
 	switch {
+	case e.MaxStaleness < 0:
+		return fmt.Errorf("max-staleness: %v is negative", e.MaxStaleness)
 	case (e.Cert == "") != (e.Key == ""):
 		return errors.New("tls-cert and tls-key: one is missing")
 	case e.Cert != "" && e.CA == "":
@@ -417,6 +434,9 @@ func (e Endpoint) Dial(more ...grpc.DialOption) (*grpc.ClientConn, error) {
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: 5 * time.Second}),
 		// Finds a server that has stopped answering.
 		grpc.WithKeepaliveParams(probe)}
+	if e.MaxStaleness > 0 {
+		options = append(options, grpc.WithChainUnaryInterceptor(e.unary))
+	}
 	if len(all) > 1 {
 		options = append(options, (&addresses{all: all}).options()...)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"path"
 	"slices"
@@ -43,7 +44,12 @@ type rule struct {
 	// own is the field of the request that names the scheduler. Callers of role
 	// scheduler may name their own alone; they may not call at all if it is "".
 	own string
+	// copied says that the answer is made of records alone, which a copy of the store has, too.
+	copied bool
 }
+
+// FromCopy reports whether a copy of the records of a service can answer a method.
+func FromCopy(method string) bool { return methodRules[method].copied }
 
 var (
 	allRoles      = []access.Role{access.Viewer, access.Scheduler, access.Operator, access.Admin}
@@ -58,8 +64,8 @@ var methodRules = map[string]rule{
 	pb.TuningService_CreateScheduler_FullMethodName:        {roles: adminRoles, own: "scheduler_id"},
 	pb.TuningService_GetScheduler_FullMethodName:           {roles: readerRoles, own: "name"},
 	pb.TuningService_ListSchedulers_FullMethodName:         {roles: readerRoles},
-	pb.TuningService_GetSchedulerRevision_FullMethodName:   {roles: readerRoles, own: "name"},
-	pb.TuningService_ListSchedulerRevisions_FullMethodName: {roles: readerRoles, own: "parent"},
+	pb.TuningService_GetSchedulerRevision_FullMethodName:   {copied: true, roles: readerRoles, own: "name"},
+	pb.TuningService_ListSchedulerRevisions_FullMethodName: {copied: true, roles: readerRoles, own: "parent"},
 	pb.TuningService_UpdateScheduler_FullMethodName:        {roles: operatorRoles},
 	pb.TuningService_PauseTuning_FullMethodName:            {roles: operatorRoles},
 	pb.TuningService_ResumeTuning_FullMethodName:           {roles: operatorRoles},
@@ -69,10 +75,10 @@ var methodRules = map[string]rule{
 	pb.TuningService_FreezeTuning_FullMethodName:           {roles: operatorRoles},
 	pb.TuningService_UnfreezeTuning_FullMethodName:         {roles: operatorRoles},
 
-	pb.ConfigurationService_GetCurrentConfiguration_FullMethodName:  {roles: readerRoles, own: "name"},
+	pb.ConfigurationService_GetCurrentConfiguration_FullMethodName:  {copied: true, roles: readerRoles, own: "name"},
 	pb.ConfigurationService_WatchConfigurations_FullMethodName:      {roles: readerRoles, own: "parent"},
-	pb.ConfigurationService_GetConfiguration_FullMethodName:         {roles: readerRoles, own: "name"},
-	pb.ConfigurationService_ListConfigurations_FullMethodName:       {roles: readerRoles, own: "parent"},
+	pb.ConfigurationService_GetConfiguration_FullMethodName:         {copied: true, roles: readerRoles, own: "name"},
+	pb.ConfigurationService_ListConfigurations_FullMethodName:       {copied: true, roles: readerRoles, own: "parent"},
 	pb.ConfigurationService_AcknowledgeConfiguration_FullMethodName: {roles: operatorRoles, own: "name"},
 	pb.ConfigurationService_ApproveConfiguration_FullMethodName:     {roles: operatorRoles},
 	pb.ConfigurationService_RollbackConfiguration_FullMethodName:    {roles: operatorRoles},
@@ -88,7 +94,7 @@ var methodRules = map[string]rule{
 	pb.MaintenanceService_Compact_FullMethodName:  {roles: adminRoles},
 	pb.MaintenanceService_Diagnose_FullMethodName: {roles: readerRoles},
 
-	pb.AuditService_ListAuditRecords_FullMethodName: {roles: operatorRoles},
+	pb.AuditService_ListAuditRecords_FullMethodName: {copied: true, roles: operatorRoles},
 
 	pb.OperationService_TriggerRound_FullMethodName:    {roles: operatorRoles},
 	pb.OperationService_GetOperation_FullMethodName:    {roles: readerRoles},
@@ -218,6 +224,9 @@ func (g *guard) admit(method string, c access.Credential) (access.Caller, rule, 
 	r, ok := methodRules[method]
 	if !ok {
 		return access.Caller{}, r, fmt.Errorf("%w: %s has no rule", access.ErrRole, method)
+	}
+	if g.server.copy && !r.copied {
+		return access.Caller{}, r, status.Errorf(codes.Unimplemented, "a copy does not answer %s", path.Base(method))
 	}
 	if r.open {
 		return access.Caller{}, r, nil
@@ -464,6 +473,14 @@ func dialLocal(l *bufconn.Listener, more ...grpc.DialOption) (*grpc.ClientConn, 
 	return grpc.NewClient("passthrough:///local", append(more,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))...)
+}
+
+// ConnectFront makes a connection for calls that a front in this process passes on with the evidence of their callers.
+func (s *Server) ConnectFront() (*grpc.ClientConn, error) {
+	l := bufconn.Listen(1 << 20)
+	go func() { _ = s.grpc.Serve(localListener{l, forward.FromGate()}) }()
+	return dialLocal(l, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32),
+		grpc.MaxCallSendMsgSize(math.MaxInt32)))
 }
 
 // private is the security of a connection that does not leave the process.

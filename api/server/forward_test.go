@@ -37,6 +37,19 @@ type nodes struct {
 	gate   *forward.Gate
 	front  *forward.Front
 	leader forward.Leader
+	place  atomic.Uint64  // of the log; 0 if the leader does not know it
+	reader forward.Reader // nil for none
+	age    time.Duration  // of it
+}
+
+// copy is that of the front's node.
+func (n *nodes) copy() *forward.Copy {
+	return &forward.Copy{Has: FromCopy, Read: func(most time.Duration) (forward.Reader, func() time.Duration, error) {
+		if n.reader == nil {
+			return nil, nil, errors.New("there is none")
+		}
+		return n.reader, func() time.Duration { return n.age }, nil
+	}}
 }
 
 // newNodes makes a gate that lets the front in.
@@ -51,10 +64,10 @@ func newNodes(t *testing.T, valid func() bool) *nodes {
 				return nil, errors.New("unknown")
 			}
 			return other.Certificate(), nil
-		}, valid)
+		}, valid, func() (uint64, bool) { return n.place.Load(), n.place.Load() > 0 })
 	n.leader = forward.Leader{Address: n.gate.RPC.Addr().String(), Certificate: leading.Certificate(), Process: "1"}
 	n.front = forward.NewFront(other, func() (forward.Leader, bool) { return n.leader, n.leader.Address != "" },
-		slog.New(slog.DiscardHandler))
+		n.copy(), slog.New(slog.DiscardHandler))
 	ended := make(chan error, 1)
 	go func() { ended <- n.gate.Run() }()
 	t.Cleanup(func() {
@@ -194,7 +207,7 @@ func TestGate(t *testing.T) {
 		"a node that is not known": must[*forward.Identity](t)(forward.NewIdentity("c")),
 	} {
 		leader := n.leader
-		other := forward.NewFront(strange, func() (forward.Leader, bool) { return leader, true },
+		other := forward.NewFront(strange, func() (forward.Leader, bool) { return leader, true }, nil,
 			slog.New(slog.DiscardHandler))
 		w := httptest.NewRecorder()
 		other.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/schedulers", nil))

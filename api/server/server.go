@@ -88,6 +88,8 @@ type Options struct {
 	Access *access.Source
 	// Forwarded says that callers come through the fronts of nodes: the listeners are those of a gate.
 	Forwarded bool
+	// Copy says that the service is a copy, which is read only: other methods than those of [FromCopy] are refused.
+	Copy bool
 	// Pages answers by HTTP where nothing else of Web does, without asking who calls; a list of paths if nil.
 	Pages http.Handler
 	// Registry has the metrics of Web; one of its own if nil.
@@ -120,6 +122,7 @@ type Server struct {
 	quota    *rpc.Quota
 	pages    rpc.Pager
 	gated    bool // callers come through a gate
+	copy     bool
 
 	// The services of the API, nil if they are not served.
 	tuning    *tuning.Service
@@ -144,7 +147,7 @@ func New(o Options) *Server {
 	o.setDefaults()
 	s := &Server{service: o.Service, log: o.Log, newID: o.NewID, health: health.NewServer(),
 		draining: make(chan struct{}), metrics: newMetrics(&o), quota: rpc.NewQuota(o.Limits, o.Now),
-		gated: o.Forwarded}
+		gated: o.Forwarded, copy: o.Copy}
 	s.guard = newGuard(s, o.Access)
 	s.metrics.registry.MustRegister(s.quota.Refusals)
 	if o.Store != nil {

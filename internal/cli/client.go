@@ -565,6 +565,7 @@ type ConnectFlags struct {
 	Cert   string
 	Key    string
 	Token  string
+	Stale  time.Duration
 }
 
 // Add adds the flags to a command and its subcommands.
@@ -576,11 +577,14 @@ func (f *ConnectFlags) Add(cmd *cobra.Command) {
 	fl.StringVar(&f.Cert, "tls-cert", "", "")
 	fl.StringVar(&f.Key, "tls-key", "", "")
 	fl.StringVar(&f.Token, "token-file", "", "file of a token that says who calls")
+	fl.DurationVar(&f.Stale, "max-staleness", 0,
+		"how old the answer to a read may be that any node gives from its copy; 0: the leader answers")
 }
 
 // Endpoint is the service as package client takes it.
 func (f *ConnectFlags) Endpoint() apiclient.Endpoint {
-	return apiclient.Endpoint{Address: f.Server, CA: f.CA, Cert: f.Cert, Key: f.Key, TokenFile: f.Token}
+	return apiclient.Endpoint{Address: f.Server, CA: f.CA, Cert: f.Cert, Key: f.Key, TokenFile: f.Token,
+		MaxStaleness: f.Stale}
 }
 
 // Check checks that the flags of a connection go together.

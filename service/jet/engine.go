@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -68,7 +69,7 @@ func (e *Engine) start(ctx context.Context) (err error) {
 	if e.o.Embedded != nil {
 		err = e.embed()
 	} else {
-		err = e.connect(ctx)
+		err = e.await(ctx)
 	}
 	if err != nil {
 		return err
@@ -161,6 +162,24 @@ type ownToken string
 // Check implements server.Authentication.
 func (t ownToken) Check(c server.ClientAuthentication) bool {
 	return subtle.ConstantTimeCompare([]byte(c.GetOpts().Token), []byte(t)) == 1
+}
+
+// await connects once all servers run that keep the log.
+func (e *Engine) await(ctx context.Context) error {
+	for reported := false; ; reported = true {
+		err := e.connect(ctx)
+		if err == nil || errors.Is(err, ErrSync) || errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if !reported {
+			e.log.Info("waiting for the servers", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(retryEvery):
+		}
+	}
 }
 
 // connect connects to servers that run by themselves, and checks that they sync.

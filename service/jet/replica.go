@@ -79,6 +79,8 @@ type Replica struct {
 	last     time.Time // of the last entry
 
 	applied, known atomic.Uint64
+	view           atomic.Pointer[store.Store] // store, for readers
+	changed        changes
 	appliedAt      atomic.Int64
 	asked          atomic.Pointer[time.Time] // before the last question for the end of the log that was answered
 }
@@ -123,6 +125,7 @@ func (r *Replica) open() error {
 	if err == nil {
 		r.store = s
 		r.applied.Store(s.Place().Sequence)
+		r.view.Store(s)
 	}
 	return err
 }
@@ -330,6 +333,7 @@ func (r *Replica) applied1(at store.Place, e *entry) ([]store.Result, error) {
 	r.applying.Lock()
 	defer r.applying.Unlock()
 	out, err := r.store.Apply(at, e.Time, e.Ops)
+	r.changed.add(e.Ops) // of an error, too: a part may be there
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,8 @@ type Store interface {
 	service.Store
 	// Done is closed once the store takes no more writes of this leader.
 	Done() <-chan struct{}
+	// Acknowledged returns an entry of the log up to which all writes are whose callers had an answer before the call.
+	Acknowledged() uint64
 }
 
 // Options of a node. All without a default are required.
@@ -43,6 +45,9 @@ type Options struct {
 	Follow func(ctx context.Context) error
 	// Lead opens the store for a term; it is closed by the service.
 	Lead func(ctx context.Context, term uint64) (Store, error)
+	// Copy is what readers see of the node's copy, and Reader makes a reader of it.
+	Copy   Copy
+	Reader func(service.Copy) (*service.Reader, error)
 	// Lag is the number of writes that the copy of the node lacks, if that is known.
 	Lag func() (writes uint64, known bool)
 	// Service returns the options of the service of a term, without its listeners and store, and a function that
@@ -68,6 +73,8 @@ type node struct {
 	lease    *lease
 	front    *forward.Front
 	metrics  *metrics
+	reading  *reading
+	leads    atomic.Pointer[led] // nil while the node does not lead
 
 	serving  atomic.Bool // as the leader
 	led      atomic.Int64
@@ -89,7 +96,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	n.lease = &lease{bucket: o.Bucket, length: o.Lease, elapsed: o.Elapsed, log: o.Log, own: record{Node: o.Name,
 		Process: o.NewID(), Address: o.Peer, Certificate: n.identity.Certificate()}}
-	n.front = forward.NewFront(n.identity, n.leader, o.Log)
+	n.reading = &reading{copy: o.Copy, open: o.Reader, elapsed: o.Elapsed, log: o.Log}
+	n.front = forward.NewFront(n.identity, n.leader, &forward.Copy{Has: server.FromCopy, Read: n.read}, o.Log)
 	defer n.front.Close()
 	n.metrics = newMetrics(n)
 	return n.run(ctx)
@@ -131,6 +139,7 @@ func (n *node) run(ctx context.Context) (err error) {
 	}
 	part("access files", func() error { return n.o.Access.Run(below) })
 	part("the copy of the store", func() error { return n.o.Follow(below) })
+	part("the age of the copy", func() error { return n.learn(below) })
 	part("the API", func() error { return rpc.Serve(netutil.LimitListener(api, server.MaxConnections)) })
 	if pages != nil {
 		part("HTTP", func() error {
@@ -167,6 +176,7 @@ func (n *node) run(ctx context.Context) (err error) {
 	_ = web.Close()
 	stop()
 	wait.Wait()
+	n.reading.end()
 	select {
 	case first := <-failed:
 		err = errors.Join(err, first)
@@ -280,11 +290,12 @@ func (n *node) serve(ctx context.Context, t *term, gate *atomic.Pointer[forward.
 	if err != nil {
 		return err
 	}
-	g := forward.NewGate(l, n.identity, n.certificate, func() bool { return n.lease.held() == t.number })
+	g := forward.NewGate(l, n.identity, n.certificate, func() bool { return n.lease.held() == t.number }, n.place)
 	gate.Store(g)
 	defer g.Cut()
 	var wait sync.WaitGroup
 	defer wait.Wait()
+	defer n.leads.Store(nil)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	so.Open = func(store.Options) (service.Store, error) {
@@ -292,6 +303,7 @@ func (n *node) serve(ctx context.Context, t *term, gate *atomic.Pointer[forward.
 		if err != nil {
 			return nil, err
 		}
+		n.leads.Store(&led{t.number, s})
 		wait.Go(func() {
 			select {
 			case <-s.Done():

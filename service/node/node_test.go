@@ -36,7 +36,15 @@ type opened struct {
 	done chan struct{}
 }
 
+func (o opened) Acknowledged() uint64 { return 5 }
+
 func (o opened) Done() <-chan struct{} { return o.done }
+
+// noCopy has no entry of a log.
+type noCopy struct{}
+
+func (noCopy) View() (service.Copy, uint64)                      { return nil, 0 }
+func (noCopy) Changed() (schedulers, reports []string, all bool) { return nil, nil, false }
 
 // running is a node of a test.
 type running struct {
@@ -74,7 +82,7 @@ func begin(t *testing.T, name, dir string, b Bucket) *running {
 			s, err := store.Open(dir, store.Options{})
 			return opened{s, n.done}, err
 		},
-		Lag: func() (uint64, bool) { return 7, true },
+		Copy: noCopy{}, Lag: func() (uint64, bool) { return 7, true },
 		Service: func() (service.Options, func(), error) {
 			own, err := access.Open(access.Files{}, access.Options{})
 			return service.Options{Dir: t.TempDir(), Access: own, Drain: time.Second, Log: log,

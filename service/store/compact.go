@@ -224,7 +224,7 @@ func (r *Store) catchUp(name string, to, from *bolt.DB) error {
 		if err := from.View(func(of *bolt.Tx) error { return mirror(tx, of) }); err != nil || name != configFile {
 			return err
 		}
-		epoch := r.epoch // or the next start would take it for a copy
+		epoch := r.presentEpoch() // or the next start would take it for a copy
 		epoch.File = fileIdentity(to.Path())
 		return putJSON(tx, epochKey, epoch, metaBucket)
 	})

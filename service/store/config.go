@@ -367,96 +367,128 @@ func (r *Store) Load() (saved []controller.Saved, requests []controller.Request,
 	if err := r.metaDamage(configFile); err != nil {
 		damage = append(damage, controller.Damage{File: configFile, Err: err})
 	}
-	err = guardPanics(configFile, func() error {
-		return r.config.View(func(tx *bolt.Tx) error {
-			configs, copied := tx.Bucket([]byte(configsBucket)), tx.Bucket([]byte(schedulersBucket+copies))
-			note := func(err error) {
-				damage = append(damage, controller.Damage{File: configFile, Records: 1, Err: err})
+	err = r.viewConfig(func(tx *bolt.Tx) error {
+		configs, copied := tx.Bucket([]byte(configsBucket)), tx.Bucket([]byte(schedulersBucket+copies))
+		note := func(err error) {
+			damage = append(damage, controller.Damage{File: configFile, Records: 1, Err: err})
+		}
+		add := func(s controller.Scheduler, key []byte, err error) {
+			if err == nil && string(key) != s.ID {
+				err = corrupt(schedulersBucket, string(key), fmt.Errorf("it belongs to scheduler %q", s.ID))
 			}
-			add := func(s controller.Scheduler, key []byte, err error) {
-				if err == nil && string(key) != s.ID {
-					err = corrupt(schedulersBucket, string(key), fmt.Errorf("it belongs to scheduler %q", s.ID))
-				}
-				one := controller.Saved{Scheduler: s, Fault: err}
-				one.Scheduler.ID = string(key)
-				if err == nil {
-					for _, err := range loadScheduler(tx, &one) {
-						note(err)
-					}
-				}
-				saved = append(saved, one)
-			}
-			has := func(id []byte) bool {
-				return slices.ContainsFunc(saved, func(s controller.Saved) bool { return s.Scheduler.ID == string(id) })
-			}
-			err := eachJSON(tx, schedulersBucket, nil, func(s controller.Scheduler, key []byte, err error) {
-				if damaged := err; damaged != nil {
-					err = getCopy(tx, err, key, &s, schedulersBucket)
-					stray := copied != nil && copied.Get(key) == nil && configs != nil && configs.Bucket(key) == nil
-					if err == nil || stray {
-						note(damaged)
-					}
-					if stray { // a scheduler's under another key
-						return
-					}
-				}
-				add(s, key, err)
-			})
-			if err != nil {
-				if copied == nil {
-					return err
-				}
-				note(err)
-			}
-			err = eachJSON(tx, schedulersBucket+copies, nil, func(s controller.Scheduler, id []byte, damaged error) {
-				if damaged != nil {
-					note(damaged)
-				} else if !has(id) {
-					note(corrupt(schedulersBucket, string(id), errMissing))
-					add(s, id, nil)
-				}
-			})
-			if err != nil {
-				note(err)
-			}
-			if configs != nil {
-				err = ascend(configs, configsBucket, func(id, _ []byte) error {
-					if configs.Bucket(id) != nil && !has(id) {
-						add(controller.Scheduler{}, id, corrupt(schedulersBucket, string(id), errMissing))
-					}
-					return nil
-				})
-				if err != nil {
-					return err
-				}
-			}
-			slices.SortFunc(saved, func(a, b controller.Saved) int {
-				return cmp.Compare(a.Scheduler.ID, b.Scheduler.ID)
-			})
-			err = eachJSON(tx, deletionsBucket, nil, func(d controller.Deletion, id []byte, err error) {
-				if err != nil {
+			one := controller.Saved{Scheduler: s, Fault: err}
+			one.Scheduler.ID = string(key)
+			if err == nil {
+				for _, err := range loadScheduler(tx, &one) {
 					note(err)
+				}
+			}
+			saved = append(saved, one)
+		}
+		has := func(id []byte) bool {
+			return slices.ContainsFunc(saved, func(s controller.Saved) bool { return s.Scheduler.ID == string(id) })
+		}
+		err := eachJSON(tx, schedulersBucket, nil, func(s controller.Scheduler, key []byte, err error) {
+			if damaged := err; damaged != nil {
+				err = getCopy(tx, err, key, &s, schedulersBucket)
+				stray := copied != nil && copied.Get(key) == nil && configs != nil && configs.Bucket(key) == nil
+				if err == nil || stray {
+					note(damaged)
+				}
+				if stray { // a scheduler's under another key
 					return
 				}
-				for i := range saved {
-					if s := &saved[i].Scheduler; s.ID == string(id) {
-						s.Deleted, s.Expires = d.Deleted, d.Expires
-					}
+			}
+			add(s, key, err)
+		})
+		if err != nil {
+			if copied == nil {
+				return err
+			}
+			note(err)
+		}
+		err = eachJSON(tx, schedulersBucket+copies, nil, func(s controller.Scheduler, id []byte, damaged error) {
+			if damaged != nil {
+				note(damaged)
+			} else if !has(id) {
+				note(corrupt(schedulersBucket, string(id), errMissing))
+				add(s, id, nil)
+			}
+		})
+		if err != nil {
+			note(err)
+		}
+		if configs != nil {
+			err = ascend(configs, configsBucket, func(id, _ []byte) error {
+				if configs.Bucket(id) != nil && !has(id) {
+					add(controller.Scheduler{}, id, corrupt(schedulersBucket, string(id), errMissing))
 				}
+				return nil
 			})
 			if err != nil {
 				return err
 			}
-			return eachJSON(tx, requestsBucket, nil, func(q controller.Request, _ []byte, err error) {
-				if err != nil {
-					note(err)
-					return
+		}
+		slices.SortFunc(saved, func(a, b controller.Saved) int {
+			return cmp.Compare(a.Scheduler.ID, b.Scheduler.ID)
+		})
+		err = eachJSON(tx, deletionsBucket, nil, func(d controller.Deletion, id []byte, err error) {
+			if err != nil {
+				note(err)
+				return
+			}
+			for i := range saved {
+				if s := &saved[i].Scheduler; s.ID == string(id) {
+					s.Deleted, s.Expires = d.Deleted, d.Expires
 				}
-				requests = append(requests, q)
-			})
+			}
+		})
+		if err != nil {
+			return err
+		}
+		return eachJSON(tx, requestsBucket, nil, func(q controller.Request, _ []byte, err error) {
+			if err != nil {
+				note(err)
+				return
+			}
+			requests = append(requests, q)
 		})
 	})
 	return saved, requests, damage, adviseRestore(err)
+}
+
+// LoadScheduler returns one scheduler as Load does, and false if there is none. Its Fault, and damage to records that
+// have a copy, is an error.
+func (r *Store) LoadScheduler(id string) (one controller.Saved, found bool, err error) {
+	err = r.viewConfig(func(tx *bolt.Tx) error {
+		one, found = controller.Saved{}, false
+		read := func(name string, v any) (bool, error) {
+			var record []byte
+			if b := tx.Bucket([]byte(name)); b != nil {
+				record = b.Get([]byte(id))
+			}
+			if record == nil {
+				return false, nil
+			}
+			if err := getJSON([]byte(id), record, v); err != nil {
+				return true, corrupt(name, id, err)
+			}
+			return true, nil
+		}
+		if found, err = read(schedulersBucket, &one.Scheduler); err != nil || !found {
+			return err
+		}
+		if err := errors.Join(append(loadScheduler(tx, &one), one.Fault)...); err != nil {
+			return err
+		}
+		var d controller.Deletion
+		deleted, err := read(deletionsBucket, &d)
+		if deleted && err == nil {
+			one.Scheduler.Deleted, one.Scheduler.Expires = d.Deleted, d.Expires
+		}
+		return err
+	})
+	return one, found, err
 }
 
 // loadScheduler reads a scheduler's space and revisions, and returns the damage to records that have a copy and to

@@ -23,8 +23,20 @@ type epochRecord struct {
 	Secret string `json:"secret,omitempty"`
 }
 
-// Epoch returns the epoch of the store. It does not change while the store is open.
-func (r *Store) Epoch() controller.Epoch { return r.epoch.Epoch }
+// Epoch returns the epoch of the store. It does not change while the store is open, but for that of a replica.
+func (r *Store) Epoch() controller.Epoch { return r.presentEpoch().Epoch }
+
+func (r *Store) presentEpoch() epochRecord {
+	r.epochMu.Lock()
+	defer r.epochMu.Unlock()
+	return r.epoch
+}
+
+func (r *Store) setEpoch(e epochRecord) {
+	r.epochMu.Lock()
+	defer r.epochMu.Unlock()
+	r.epoch = e
+}
 
 // NewEpoch returns why Open began a new epoch, "" if it did not.
 func (r *Store) NewEpoch() string {
@@ -35,7 +47,7 @@ func (r *Store) NewEpoch() string {
 }
 
 // Secret returns a secret of the store that outlives restarts.
-func (r *Store) Secret() []byte { return []byte(r.epoch.Secret) }
+func (r *Store) Secret() []byte { return []byte(r.presentEpoch().Secret) }
 
 // initEpoch reads the epoch with its secret. It begins a new epoch if there is none, if config.db is a copy, and on
 // request. An epoch that cannot be written is in force until the store is closed.

@@ -454,7 +454,7 @@ func (r *Store) applyAlone(o *Op, out *Result) (err error) {
 	case o.Epoch != nil:
 		err := r.change(func(tx *bolt.Tx) error { return putJSON(tx, epochKey, o.Epoch, metaBucket) })
 		if err == nil {
-			r.epoch = *o.Epoch
+			r.setEpoch(*o.Epoch)
 		}
 		return err
 	}

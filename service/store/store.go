@@ -86,8 +86,10 @@ type Store struct {
 	now      func() time.Time
 	log      *slog.Logger
 	reserve  *reserve
-	epoch    epochRecord
 	newEpoch bool // by Open
+
+	epochMu sync.Mutex // guards epoch once the store is open
+	epoch   epochRecord
 
 	configMu     sync.Mutex // guards config, failedCommit and pageSize
 	config       *bolt.DB   // nil after a failed write, until it is open again

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/autosched/autosched/api/rest"
@@ -34,15 +35,20 @@ type Leader struct {
 type Front struct {
 	identity *Identity
 	leader   func() (Leader, bool)
+	copy     *Copy // nil for none
 	log      *slog.Logger
 
 	mu      sync.Mutex
 	current *route // nil before the first
+
+	asking net.Conn // of Place, nil for none
+	asked  *route   // that it goes to
 }
 
-// NewFront returns a front that asks for the leader at each call.
-func NewFront(i *Identity, leader func() (Leader, bool), log *slog.Logger) *Front {
-	return &Front{identity: i, leader: leader, log: log}
+// NewFront returns a front that asks for the leader at each call. Without a copy, which is nil then, it answers nothing
+// itself.
+func NewFront(i *Identity, leader func() (Leader, bool), own *Copy, log *slog.Logger) *Front {
+	return &Front{identity: i, leader: leader, copy: own, log: log}
 }
 
 // route has the connections to a leader.
@@ -119,6 +125,9 @@ func (f *Front) Close() {
 
 // ServeHTTP implements [http.Handler].
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f.webFromCopy(w, r) {
+		return
+	}
 	to, err := f.route()
 	if err != nil {
 		rest.Error(w, 0, err)
@@ -152,9 +161,33 @@ func (raw) Unmarshal(text []byte, v any) error {
 
 func (raw) Name() string { return "proto" }
 
-// pass makes the call of a stream at the leader.
+// pass answers the call of a stream from the copy, if the caller allows that, or has the leader answer.
 func (f *Front) pass(down grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(down)
+	md, _ := metadata.FromIncomingContext(down.Context())
+	most, err := bound(md.Get(maxStalenessKey))
+	if err != nil {
+		return rpc.Describe(err, method, "")
+	}
+	if f.copy == nil || most == 0 || !f.copy.Has(method) {
+		return f.forward(down, method, nil)
+	}
+	var request frame
+	if err := down.RecvMsg(&request); err != nil {
+		return err
+	}
+	done, own := f.fromCopy(down, method, &request, most)
+	if done {
+		return own
+	}
+	if err = f.forward(down, method, &request); refused(own, err) {
+		return own
+	}
+	return err
+}
+
+// forward makes the call of a stream at the leader. First is a message that was received, nil for none.
+func (f *Front) forward(down grpc.ServerStream, method string, first *frame) error {
 	to, err := f.route()
 	if err != nil {
 		return rpc.Describe(err, method, "")
@@ -166,6 +199,9 @@ func (f *Front) pass(down grpc.ServerStream) error {
 		return failed(method, err)
 	}
 	go func() {
+		if first != nil && up.SendMsg(first) != nil {
+			return
+		}
 		for {
 			var m frame
 			err := down.RecvMsg(&m)

@@ -9,8 +9,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"sync"
@@ -46,6 +48,8 @@ func (i *Identity) Certificate() []byte { return i.pair.Certificate[0] }
 const (
 	protocolRPC = "h2"
 	protocolWeb = "http/1.1"
+	// protocolPlace is of connections on which a byte asks for the place of the log, 8 bytes.
+	protocolPlace = "autosched-place"
 )
 
 // dial is the configuration of connections to the node with a certificate.
@@ -64,7 +68,7 @@ func (i *Identity) dial(certificate []byte, protocol string) *tls.Config {
 // accept is the configuration of a gate, which asks known for the certificate of the node with a name.
 func (i *Identity) accept(known func(node string) ([]byte, error)) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{i.pair},
-		NextProtos: []string{protocolRPC, protocolWeb}, ClientAuth: tls.RequireAnyClientCert,
+		NextProtos: []string{protocolRPC, protocolWeb, protocolPlace}, ClientAuth: tls.RequireAnyClientCert,
 		SessionTicketsDisabled: true, // every connection is verified
 		VerifyConnection: func(s tls.ConnectionState) error {
 			name := s.PeerCertificates[0].Subject.CommonName
@@ -82,6 +86,9 @@ func (i *Identity) accept(known func(node string) ([]byte, error)) *tls.Config {
 // handshakeTime bounds the handshake of a connection.
 const handshakeTime = 10 * time.Second
 
+// placeIdle is how long a node may ask nothing.
+const placeIdle = time.Minute
+
 // Gate is the entrance of a leader: it lets connections of nodes in. All end once the leader must not answer any
 // more, before another byte is written.
 type Gate struct {
@@ -90,6 +97,7 @@ type Gate struct {
 	listener net.Listener
 	config   *tls.Config
 	valid    func() bool
+	place    func() (uint64, bool)
 	done     chan struct{}
 	close    func()
 	wait     sync.WaitGroup
@@ -98,9 +106,11 @@ type Gate struct {
 	conns map[net.Conn]bool // nil once closed
 }
 
-// NewGate makes a gate on a listener. Valid reports whether the leader may answer.
-func NewGate(l net.Listener, i *Identity, known func(node string) ([]byte, error), valid func() bool) *Gate {
-	g := &Gate{listener: l, config: i.accept(known), valid: valid, done: make(chan struct{}),
+// NewGate makes a gate on a listener. Valid reports whether the leader may answer. Place returns an entry of the log up
+// to which all writes are whose callers had an answer before; false if the leader does not know one yet.
+func NewGate(l net.Listener, i *Identity, known func(node string) ([]byte, error), valid func() bool,
+	place func() (uint64, bool)) *Gate {
+	g := &Gate{listener: l, config: i.accept(known), valid: valid, place: place, done: make(chan struct{}),
 		conns: map[net.Conn]bool{}}
 	g.RPC, g.Web = newEntrance(g), newEntrance(g)
 	g.close = sync.OnceFunc(func() {
@@ -168,10 +178,16 @@ func (g *Gate) let(c net.Conn) {
 	err := secure.HandshakeContext(ctx)
 	cancel()
 	to := g.Web.(*entrance)
-	if secure.ConnectionState().NegotiatedProtocol == protocolRPC {
+	switch secure.ConnectionState().NegotiatedProtocol {
+	case protocolRPC:
 		to = g.RPC.(*entrance)
+	case protocolPlace:
+		if err == nil {
+			g.tell(&passed{Conn: secure, raw: c, gate: g})
+		}
+		to = nil
 	}
-	if err == nil {
+	if err == nil && to != nil {
 		select {
 		case to.accepted <- &passed{Conn: secure, raw: c, gate: g}:
 			return
@@ -181,6 +197,25 @@ func (g *Gate) let(c net.Conn) {
 	}
 	g.forget(c)
 	_ = c.Close()
+}
+
+// tell answers a node's questions for the place of the log until the connection ends. The place is read before the
+// lease is found valid: no other leader has acknowledged anything by then.
+func (g *Gate) tell(c net.Conn) {
+	for {
+		var question [1]byte
+		_ = c.SetDeadline(time.Now().Add(placeIdle))
+		if _, err := io.ReadFull(c, question[:]); err != nil {
+			return
+		}
+		at, ok := g.place()
+		if !ok {
+			return
+		}
+		if _, err := c.Write(binary.BigEndian.AppendUint64(nil, at)); err != nil {
+			return
+		}
+	}
 }
 
 // entrance is a listener of a gate.

@@ -42,7 +42,8 @@ func (o *serveOptions) runNode(ctx context.Context, log *slog.Logger) (err error
 		return fmt.Errorf("--cluster: %w", err)
 	}
 	o.dir = cmp.Or(o.dir, filepath.Join(config.Dir, "local"))
-	if _, err := o.service(log); err != nil { // before anything is written
+	first, err := o.service(log) // before anything is written
+	if err != nil {
 		return err
 	}
 	files, err := access.Open(o.access.Files, access.Options{Log: log})
@@ -77,6 +78,10 @@ func (o *serveOptions) runNode(ctx context.Context, log *slog.Logger) (err error
 			return s, nil
 		},
 		Lag: replica.Lag,
+		Copy: copied{replica},
+		Reader: func(c service.Copy) (*service.Reader, error) {
+			return service.NewReader(c, service.ReaderOptions{Server: first.Server, Access: files, Log: log})
+		},
 		Service: func() (so service.Options, release func(), err error) {
 			if so, err = o.service(log); err != nil {
 				return so, nil, err
@@ -91,6 +96,17 @@ func (o *serveOptions) runNode(ctx context.Context, log *slog.Logger) (err error
 		no.Web = func() (net.Listener, error) { return o.access.Listen("--operations", o.operations) }
 	}
 	return node.Run(ctx, no)
+}
+
+// copied is the copy of the records of a node.
+type copied struct{ *jet.Replica }
+
+// View and Changed implement [node.Copy].
+func (c copied) View() (service.Copy, uint64) { return c.Replica.View() }
+
+func (c copied) Changed() (schedulers, reports []string, all bool) {
+	changes := c.Replica.Changed()
+	return changes.Schedulers, changes.Reports, changes.All
 }
 
 // bucket is that of the lease.

@@ -23,6 +23,10 @@ func TestMain(m *testing.M) {
 		serveNode(dir)
 		return
 	}
+	if file := os.Getenv(natsFile); file != "" {
+		serveNATS(file)
+		return
+	}
 	if address := os.Getenv(studyClientOf); address != "" {
 		studyClient(address, os.Getenv(studyClientName))
 		return
