@@ -151,7 +151,7 @@ func TestStaleReadsOfRoles(t *testing.T) {
 	}
 }
 
-// TestPlace: the leader tells its place in the log while it may answer, and not before it knows it.
+// TestPlace: the leader says its place in the log while it may answer, and not before it knows it.
 func TestPlace(t *testing.T) {
 	var over atomic.Bool
 	n, _, _, _ := through(t, func() bool { return !over.Load() })

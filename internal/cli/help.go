@@ -161,7 +161,7 @@ var flagGroups = []struct {
 		"causal", "refine"}},
 	{"Learning", []string{"train", "train-share", "model", "replace", "boosted", "log-objectives", "test",
 		"alpha", "tier-mode", "bootstrap", "deadline"}},
-	{"Service", []string{"server", "service", "listen", "operations", "agents", "evaluators", "findings-rounds",
+	{"Service", []string{"server", "max-staleness", "service", "listen", "operations", "agents", "evaluators", "findings-rounds",
 		"findings-rules", "findings-price", "findings-webhook", "dir", "timeout", "id", "speedup", "instances",
 		"faults", "drain", "poll-after", "deleted", "round-limit", "start-anew", "acknowledge-deadline",
 		"keep-rounds", "retain", "retain-audit", "settings", "check-settings", "new-epoch", "validate-only",
@@ -192,7 +192,7 @@ var commonFlags = []string{"trace", "site", "telemetry", "cluster", "nodes", "gp
 	"energy-file", "power", "server", "id", "mode", "reload", "plot", "out", "conf-out", "json", "help", "help-all"}
 
 // connectionFlags are the flags that --help leaves out of any command that calls the service.
-var connectionFlags = []string{"tls-ca", "tls-cert", "tls-key", "token-file", "timeout", "filter", "order-by", "etag"}
+var connectionFlags = []string{"tls-ca", "tls-cert", "tls-key", "token-file", "max-staleness", "timeout", "filter", "order-by", "etag"}
 
 // manyFlags is the number of flags above which --help lists the common ones alone.
 const manyFlags = 20

@@ -39,7 +39,7 @@ type reading struct {
 
 	closing sync.WaitGroup // of readers
 
-	mu      sync.Mutex // guards the ones below
+	mu      sync.Mutex  // guards the ones below
 	best    knowledge   // the newest whose place the copy has had; none if its place is 0
 	waiting []knowledge // newer ones, in order
 	of      service.Copy

@@ -28,8 +28,8 @@ func (c *behindCopy) Changed() (schedulers, reports []string, all bool) {
 	return out, nil, false
 }
 
-// TestReadingKeepsTheBound: a copy is read only while all that was acknowledged before an instant within the bound is in
-// it, whatever happens between.
+// TestReadingKeepsTheBound: a copy is read only while it has all that was acknowledged before an instant within the
+// bound, whatever happens between.
 func TestReadingKeepsTheBound(t *testing.T) {
 	dir, err := store.Open(t.TempDir(), store.Options{})
 	if err != nil {

@@ -59,6 +59,7 @@ type History struct {
 	acked  map[string]int64        // revision by token of an acknowledged request, 0 if the answer has none
 	asked  map[string]setting      // by token
 	denied map[string]bool         // tokens of requests that were refused
+	old    []oldRead
 }
 
 // setting is a request to set the offer.
@@ -72,6 +73,48 @@ type setting struct {
 func NewHistory(name string, wrong *Violations) *History {
 	return &History{name: name, wrong: wrong, hashes: map[int64]string{}, seen: map[int64]time.Duration{},
 		acked: map[string]int64{}, asked: map[string]setting{}, denied: map[string]bool{}}
+}
+
+// oldRead is a read whose answer may lack what was acknowledged within a bound before its call.
+type oldRead struct {
+	Offer
+	call, most time.Duration
+}
+
+// Old records a read from a node's copy that began at an instant. It may be older than the state then by at most most;
+// it may also have a change that no caller has an answer to yet.
+func (h *History) Old(o Offer, call, most time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sees(o, "read of a copy")
+	h.old = append(h.old, oldRead{o, call, most})
+}
+
+// checkOld compares the reads of copies with what others had seen before.
+func (h *History) checkOld() {
+	type sight struct {
+		at       time.Duration
+		revision int64 // the newest by then
+	}
+	var sights []sight
+	for revision, at := range h.seen {
+		sights = append(sights, sight{at, revision})
+	}
+	slices.SortFunc(sights, func(a, b sight) int { return cmp.Compare(a.at, b.at) })
+	for i := 1; i < len(sights); i++ {
+		sights[i].revision = max(sights[i].revision, sights[i-1].revision)
+	}
+	for _, r := range h.old {
+		n, _ := slices.BinarySearchFunc(sights, r.call-r.most, func(s sight, at time.Duration) int {
+			return cmp.Compare(s.at, at)
+		})
+		if n > 0 && sights[n-1].revision > r.Revision {
+			h.wrong.Addf("%s: a read at %v has revision %d, and %d was on offer %v before, more than %v", h.name,
+				r.call.Round(time.Millisecond), r.Revision, sights[n-1].revision,
+				(r.call - sights[n-1].at).Round(time.Millisecond), r.most)
+		}
+	}
+	h.old = nil
 }
 
 // Sees records that a revision has a content; it must never have another one.
@@ -127,6 +170,9 @@ func (h *History) Answered(token string, revision int64, at time.Duration) {
 	s.answer = at
 	h.asked[token] = s
 	h.acked[token] = revision
+	if had, ok := h.seen[revision]; revision > 0 && (!ok || at < had) {
+		h.seen[revision] = at
+	}
 }
 
 // Refused records that the request was refused because the offer was not its revision from.
@@ -204,6 +250,7 @@ func (h *History) Check(first Offer, began, stale time.Duration, list []Made) (o
 	if err := linearizable(first, h.ops, stale, follows(first, list)); err != nil {
 		h.wrong.Addf("%s: %v", h.name, err)
 	}
+	h.checkOld()
 	h.ops, h.acked, h.asked = nil, map[string]int64{}, map[string]setting{}
 	return ops
 }

@@ -67,6 +67,25 @@ func TestHistories(t *testing.T) {
 			h.Watched(Offer{2, "b"}, 9*ms)
 			h.Add(op(Read, 0, 1, "a", 10, 11))
 		}, "no order"},
+		{"a copy as old as allowed", 0, list, func(h *History) {
+			h.Old(Offer{1, "a"}, 24*ms, 5*ms)
+			asked(h, 1, 2)
+			h.Old(Offer{2, "b"}, 15*ms, 5*ms) // before anybody has an answer
+			h.Add(op(Read, 0, 1, "a", 16, 17))
+		}, ""},
+		{"a copy that is older", 0, list, func(h *History) {
+			h.Old(Offer{1, "a"}, 26*ms, 5*ms)
+			asked(h, 1, 2)
+		}, "2 was on offer 6ms before, more than 5ms"},
+		{"a copy that is older than a watch", 0, []Made{list[0], made(2, "b", "")}, func(h *History) {
+			h.Watched(Offer{2, "b"}, 9*ms)
+			h.Old(Offer{1, "a"}, 30*ms, 20*ms)
+		}, "more than 20ms"},
+		{"a copy of another content", 0, list, func(h *History) {
+			asked(h, 1, 2)
+			h.Add(op(Read, 0, 2, "b", 21, 22))
+			h.Old(Offer{2, "other"}, 26*ms, 50*ms)
+		}, "has content"},
 		{"an acknowledged request that is lost", 0, list[:1], func(h *History) { asked(h, 1, 0) }, "made no revision"},
 		{"a revision that is gone", 0, list[:1], func(h *History) { h.Add(op(Read, 0, 2, "b", 5, 6)) }, "not listed"},
 		{"a request that took effect twice", 0, append(list[:2:2], made(3, "b", "x")),

@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -206,6 +207,9 @@ func (l *Load) Run(ctx context.Context, stop <-chan struct{}) {
 	for n := range l.Conns {
 		every(60*time.Millisecond, func(i int) { l.read(ctx, n, Schedulers[i%len(Schedulers)]) })
 	}
+	for n := range l.Conns {
+		every(70*time.Millisecond, func(i int) { l.readOld(ctx, n, Schedulers[i%len(Schedulers)]) })
+	}
 	every(50*time.Millisecond, func(i int) { l.probe(ctx, 0, i) })
 	if l.All != nil {
 		every(50*time.Millisecond, func(i int) { l.probe(ctx, 1, i) })
@@ -331,6 +335,30 @@ func (l *Load) read(ctx context.Context, node int, id string) {
 	c, err := current(once, l.Conns[node], id)
 	if l.expected("read", err, !transient(err)) {
 		l.histories[id].Add(Op{Client: 20 + node, Kind: Read, Offer: offer(c), Call: begin, Return: l.Now()})
+	}
+}
+
+// mostOld is how old the answers of copies may be, and oldReads counts them.
+const (
+	mostOld  = 2 * time.Second
+	oldReads = "read of a copy"
+)
+
+// readOld reads an offer from the copy of one node, which may be cut off.
+func (l *Load) readOld(ctx context.Context, node int, id string) {
+	begin := l.Now()
+	once, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	var header metadata.MD
+	c, err := pb.NewConfigurationServiceClient(l.Conns[node]).GetCurrentConfiguration(
+		metadata.AppendToOutgoingContext(once, "autosched-max-staleness", mostOld.String()),
+		&pb.GetCurrentConfigurationRequest{Name: "schedulers/" + id}, grpc.Header(&header))
+	what := "read"
+	if len(header.Get("autosched-staleness")) > 0 {
+		what = oldReads
+	}
+	if l.expected(what, err, !transient(err)) {
+		l.histories[id].Old(offer(c.GetConfiguration()), begin, mostOld)
 	}
 }
 

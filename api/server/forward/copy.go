@@ -54,7 +54,7 @@ func bound(values []string) (time.Duration, error) {
 	return d, nil
 }
 
-// elsewhere reports whether the leader may have another answer than an error from a copy: its access files may be newer.
+// elsewhere reports whether the leader may answer otherwise than by an error of a copy: its access files may be newer.
 func elsewhere(err error) bool {
 	switch status.Code(err) {
 	case codes.Unauthenticated, codes.PermissionDenied, codes.Unavailable, codes.Internal, codes.Unimplemented,
