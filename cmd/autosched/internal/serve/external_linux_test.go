@@ -208,9 +208,15 @@ external: {urls: ["%s"], system: %q}
 		t.Errorf("after the kill: revision %d after %d", next, written)
 	}
 	for node := range all {
-		if now := leaderNow(pages[node]); node != leader && (now == leader || all[now] == nil) {
-			t.Errorf("%s says that %q leads; %s was killed", node, now, leader)
+		if node == leader {
+			continue
 		}
+		eventually("the new leader as "+node+" knows it", func(context.Context) error {
+			if now := leaderNow(pages[node]); now == leader || all[now] == nil {
+				return fmt.Errorf("it says %q; %s was killed", now, leader)
+			}
+			return nil
+		})
 	}
 }
 
