@@ -77,7 +77,7 @@ func (o *serveOptions) runNode(ctx context.Context, log *slog.Logger) (err error
 			}
 			return s, nil
 		},
-		Lag: replica.Lag,
+		Lag:  replica.Lag,
 		Copy: copied{replica},
 		Reader: func(c service.Copy) (*service.Reader, error) {
 			return service.NewReader(c, service.ReaderOptions{Server: first.Server, Access: files, Log: log})
