@@ -18,8 +18,8 @@ type Cluster struct {
 	Load  *Load
 	// Leader returns the node that leads, -1 if none says so.
 	Leader func() int
-	// Behind reports whether a node has yet to apply changes.
-	Behind func() bool
+	// Behind reports whether a node has yet to apply more than some changes, or does not know.
+	Behind func(some int) bool
 	// Engine lists the ports of the traffic by which nodes agree.
 	Engine []int
 	// Damage chooses the files that a fault may damage.
@@ -254,14 +254,17 @@ func (c *Cluster) revive(ctx context.Context, r *Round, node int, damaged bool) 
 	}
 }
 
-// whole reports whether every process runs and none is behind.
+// underLoad is how many changes a node may have yet to apply while others are made.
+const underLoad = 100
+
+// whole reports whether every process runs and none is far behind.
 func (c *Cluster) whole() bool {
 	for _, n := range c.Nodes {
 		if !n.Running() {
 			return false
 		}
 	}
-	return !c.Behind()
+	return !c.Behind(underLoad)
 }
 
 // empty removes all that is in a directory.
