@@ -83,8 +83,7 @@ func decode(text []byte, after store.Place) (e entry, chain uint64, err error) {
 		return e, 0, fmt.Errorf("%w: an entry of format %d, this one knows up to %d", store.ErrNewer, text[0],
 			entryVersion)
 	}
-	number := func(i int) uint64 { return binary.BigEndian.Uint64(text[1+8*i:]) }
-	e = entry{Term: number(0), Prev: number(1), Time: time.Unix(0, int64(number(2))).UTC(), Reader: number(3)}
+	e = header(text)
 	body := text[:len(text)-chainSize]
 	chain = binary.BigEndian.Uint64(text[len(body):])
 	if e.Prev != after.Sequence || chainOf(after.Chain, body) != chain {
@@ -107,6 +106,12 @@ func decode(text []byte, after store.Place) (e entry, chain uint64, err error) {
 		return e, 0, fmt.Errorf("%w: %w", errEntry, err)
 	}
 	return e, chain, nil
+}
+
+// header reads an entry without its ops from a text that is long enough.
+func header(text []byte) entry {
+	number := func(i int) uint64 { return binary.BigEndian.Uint64(text[1+8*i:]) }
+	return entry{Term: number(0), Prev: number(1), Time: time.Unix(0, int64(number(2))).UTC(), Reader: number(3)}
 }
 
 // subject is that of an entry about a scheduler, or about several if it is "".

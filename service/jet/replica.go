@@ -248,7 +248,11 @@ func (r *Replica) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.catchUp(ctx, stream); err != nil {
+	last, err := r.end(ctx, stream)
+	if err != nil {
+		return err
+	}
+	if err := r.proven(last); err != nil {
 		return err
 	}
 	c, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
@@ -281,11 +285,26 @@ func (r *Replica) follow(ctx context.Context) error {
 		if err := r.apply(meta.Sequence.Stream, m.Data()); err != nil {
 			return err
 		}
+		if err := r.proven(last); err != nil {
+			return err
+		}
 	}
 }
 
-// catchUp applies the entries that the log has, and returns its last sequence. The caller must hold turn.
-func (r *Replica) catchUp(ctx context.Context, stream jetstream.Stream) (last uint64, err error) {
+// proven removes the mark of the former directory once the replica has the log up to an entry.
+func (r *Replica) proven(last uint64) error {
+	if r.store.Place().Sequence < last {
+		return nil
+	}
+	err := os.Remove(filepath.Join(r.o.Dir+damaged, unproven))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// end returns the last entry of the log, and an error if the replica cannot go on with it.
+func (r *Replica) end(ctx context.Context, stream jetstream.Stream) (last uint64, err error) {
 	once, cancel := context.WithTimeout(ctx, callTimeout/2)
 	info, err := stream.Info(once)
 	cancel()
@@ -301,20 +320,27 @@ func (r *Replica) catchUp(ctx context.Context, stream jetstream.Stream) (last ui
 	case at < last && at+1 < info.State.FirstSeq:
 		return 0, fmt.Errorf("%w: it is at entry %d, the log begins at %d", errBehind, at, info.State.FirstSeq)
 	}
-	for at < last {
+	return last, nil
+}
+
+// catchUp applies the entries that the log has, one after the other: a new leader lacks few, and does not wait for a
+// consumer. The caller must hold turn.
+func (r *Replica) catchUp(ctx context.Context, stream jetstream.Stream) error {
+	last, err := r.end(ctx, stream)
+	if err != nil {
+		return err
+	}
+	for at := r.store.Place().Sequence; at < last; {
 		m, err := stream.GetMsg(ctx, at+1, jetstream.WithGetMsgSubject(logPrefix+">"))
 		if err != nil {
-			return 0, err
+			return err
 		}
 		if err := r.apply(m.Sequence, m.Data); err != nil {
-			return 0, err
+			return err
 		}
 		at = m.Sequence
 	}
-	if err := os.Remove(filepath.Join(r.o.Dir+damaged, unproven)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
-	}
-	return last, nil
+	return r.proven(last)
 }
 
 // apply applies an entry that was read.
@@ -435,7 +461,7 @@ func (r *Replica) Lead(ctx context.Context, term uint64) (*Store, error) {
 	r.mu.Unlock()
 	r.turn.Lock()
 	s, err := r.lead(ctx, term)
-	for passes(err) && ctx.Err() == nil {
+	for end := time.Now().Add(patience); passes(err) && ctx.Err() == nil && time.Now().Before(end); {
 		select {
 		case <-ctx.Done():
 		case <-time.After(retryEvery):
@@ -447,6 +473,24 @@ func (r *Replica) Lead(ctx context.Context, term uint64) (*Store, error) {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
 	return s, nil
+}
+
+// recall reads the term and the time of the last entry, if the replica was opened with it: the next one must not be
+// before. An archive may have replaced it.
+func (r *Replica) recall(ctx context.Context, stream jetstream.Stream) error {
+	at := r.store.Place().Sequence
+	if at == 0 || !r.last.IsZero() {
+		return nil
+	}
+	m, err := stream.GetMsg(ctx, at)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil
+	}
+	if err == nil && len(m.Data) >= entryHeader+chainSize && m.Data[0] <= entryVersion {
+		e := header(m.Data)
+		r.term, r.last = e.Term, e.Time
+	}
+	return err
 }
 
 // passes reports whether an error is that of servers that have no leader, or one that does not know of all entries yet.
@@ -476,7 +520,10 @@ func (r *Replica) lead(ctx context.Context, term uint64) (*Store, error) {
 	}
 	s := newStore(r, term)
 	for {
-		if _, err := r.catchUp(ctx, stream); err != nil {
+		if err := r.catchUp(ctx, stream); err != nil {
+			return nil, err
+		}
+		if err := r.recall(ctx, stream); err != nil {
 			return nil, err
 		}
 		if r.term >= term {

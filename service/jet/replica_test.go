@@ -208,7 +208,7 @@ func TestReplicaGoesOnFromAnyImage(t *testing.T) {
 		r := openReplica(t, e, Options{Dir: image})
 		stream, err := e.js.Stream(t.Context(), logStream)
 		if err == nil {
-			_, err = r.catchUp(t.Context(), stream)
+			err = r.catchUp(t.Context(), stream)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -578,5 +578,26 @@ func TestSilentConsumerIsReplaced(t *testing.T) {
 	r.mu.Unlock()
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A leader whose process was started again, and whose clock is behind, goes on after the last entry.
+func TestTimeGoesOnAfterAStart(t *testing.T) {
+	e := start(t, t.TempDir())
+	dir := filepath.Join(t.TempDir(), "replica")
+	first := openReplica(t, e, Options{Dir: dir})
+	s := lead(t, first, 5)
+	add(t, s, 0, 3)
+	last := first.last
+	if err := errors.Join(s.Close(), first.Close()); err != nil {
+		t.Fatal(err)
+	}
+	again := openReplica(t, e, Options{Dir: dir, Now: func() time.Time { return time.Now().Add(-26 * time.Hour) }})
+	if _, err := again.Lead(t.Context(), 5); !errors.Is(err, ErrDeposed) {
+		t.Errorf("a second leader of term 5: %v", err)
+	}
+	add(t, lead(t, again, 6), 3, 1)
+	if !again.last.After(last) {
+		t.Errorf("an entry of %v after one of %v", again.last, last)
 	}
 }
