@@ -117,7 +117,7 @@ func (r *results) compare(method string, others []string, of func(*window) bool)
 		c := compared{name: name}
 		var ratios, logs []float64
 		for i := range windows {
-			if !of(&windows[i]) {
+			if !of(&windows[i]) || windows[i].fortnight { // those are a sample
 				continue
 			}
 			for _, s := range schedulerNames {

@@ -46,6 +46,9 @@ const worth = .02
 func (p *page) places() (out []place) {
 	for i := range windows {
 		x := &windows[i]
+		if x.fortnight {
+			continue // a sample
+		}
 		for _, s := range schedulerNames {
 			base, daily := p.cell(x.name, s, "default"), p.cell(x.name, s, "daily")
 			f := read[Features](&p.results, "windows/"+x.name+"/"+s)

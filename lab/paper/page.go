@@ -97,9 +97,9 @@ func chance(p float64) string {
 func percent(v float64) string { return number("%.1f", 100*v) }
 
 func (p *page) write() {
-	commits := map[string]bool{}
+	commits := map[string]int{}
 	for _, r := range p.all {
-		commits[r.Commit] = true
+		commits[r.Commit]++
 	}
 	var units, measured [2]int  // of the core set, and others
 	sample := map[string]bool{} // methods measured on a fortnight
@@ -121,9 +121,14 @@ func (p *page) write() {
 	p.printf("# The AutoSched paper, measured\n\nGao et al., \"AutoSched: An Adaptive Self-configured Framework for Scheduling " +
 		"Deep Learning Training Workloads\", ICS 2024.\n")
 	p.summary()
+	var byCommit []string
+	for _, commit := range slices.Sorted(maps.Keys(commits)) {
+		byCommit = append(byCommit, fmt.Sprintf("%s %d", commit, commits[commit]))
+	}
 	fortnights := "; none of theirs is measured"
 	if len(sample) > 0 {
-		fortnights = "; of theirs there is a sample: " + strings.Join(slices.Sorted(maps.Keys(sample)), ", ")
+		fortnights = "; of theirs there is a sample, in no mean: " + strings.Join(slices.Sorted(maps.Keys(sample)), ", ") +
+			".\nPhilly's begins with the trace, so that the daily rule has no history to answer from"
 	}
 	p.printf(`
 This page is generated: tables and plots from the files in lab/paper/results, by a program that `+"`make lab`"+` builds:
@@ -131,10 +136,12 @@ This page is generated: tables and plots from the files in lab/paper/results, by
     bin/autosched-lab paper --core --estimate
     bin/autosched-lab paper --core --jobs 2
     bin/autosched-lab paper --render
+    bin/autosched-lab paper --check 100
 
 The first says how long the second takes, which goes on where it was ended and writes this page. Each result names its
-command, commit and seed; equal inputs give equal numbers, but for times, which are ratios within one run. Measured are %d
-of the %d units of the core set, and %d of the %d others; commits
+command, commit and seed; equal inputs give equal numbers, but for times, which are ratios within one run. The last
+measures 100 results of other commits again and compares. Measured are %d of the %d units of the core set, and %d of the
+%d others; by commit that gave them last
 %s.
 
 **Data.** Windows named -like are drawn from published statistics and need no file. Those named philly need jobs of
@@ -148,7 +155,7 @@ there are loads, no jobs. Clusters are sized by their mean load, as the paper
 sized its own; the days that are measured have loads of .5 to 3.1. The core set has windows of one to five days, with
 two days of warm-up. Without --core there are fortnights on 70 nodes, too, as the paper has: %.0f hours of
 processor time instead of %.0f%s.
-`, measured[0], units[0], measured[1], units[1], strings.Join(slices.Sorted(maps.Keys(commits)), ", "),
+`, measured[0], units[0], measured[1], units[1], strings.Join(byCommit, ", "),
 		hours[0]+hours[1], hours[0], fortnights)
 	p.headline()
 	p.figures()

@@ -81,7 +81,10 @@ func TestUnitsAgain(t *testing.T) {
 		u := &all[i]
 		kind := u.Experiment
 		if kind == "methods" {
-			kind = path.Dir(strings.SplitN(u.ID(), "/", 4)[3])
+			part := strings.SplitN(u.ID(), "/", 4)
+			if kind = path.Dir(part[3]); kind == "default" && ofAll(windowOf(part[1])) {
+				kind = path.Join(kind, part[1], part[2])
+			}
 		}
 		better := func(than *Unit) bool {
 			return than == nil || (u.Data == "") && than.Data != "" ||

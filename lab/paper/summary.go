@@ -28,6 +28,9 @@ func (r *results) gained(method string, of func(*window) bool) (g gained, ok boo
 	var all [][]pair
 	sum := 0.
 	for i := range windows {
+		if windows[i].fortnight {
+			continue // a sample
+		}
 		var here []pair
 		for _, s := range schedulerNames {
 			p := pair{r.cell(windows[i].name, s, "default"), r.cell(windows[i].name, s, method)}
