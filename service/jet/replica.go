@@ -396,7 +396,8 @@ func (r *Replica) look(ctx context.Context) {
 		stream, err := r.e.js.Stream(once, logStream)
 		cancel()
 		if err == nil {
-			raise(&r.known, stream.CachedInfo().State.LastSeq)
+			// It may be less than before: a server that lost its end asks the others.
+			r.known.Store(stream.CachedInfo().State.LastSeq)
 			r.asked.Store(&asked)
 		}
 		if applied, known, _ := r.Position(); applied != at || applied == known {

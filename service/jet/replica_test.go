@@ -548,6 +548,11 @@ func TestLagIsKnownOnceTheLogAnswers(t *testing.T) {
 		lag, known := r.Lag()
 		return known && lag == 0 && len(ids(t, r)) == 5
 	})
+	r.known.Store(1000) // of a server that had entries which the others do not have
+	eventually(t, "a former end of the log counts", func() bool {
+		lag, known := r.Lag()
+		return known && lag == 0
+	})
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
