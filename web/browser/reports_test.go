@@ -31,7 +31,6 @@ func TestReports(t *testing.T) {
 			" --subject-to p99_jct<=1.1*incumbent --pareto avg_jct,p99_jct --plot DIR/figures.html",
 		"trace stats sample --nodes 16 --plot DIR/figures.html",
 		"simulate" + small + " --scheduler tiresias --plot DIR/figures.html",
-		"patterns scan --trace sample --nodes 16 --plot DIR/figures.html",
 		"energy report" + small + " --scheduler fifo --plot DIR/figures.html",
 		"fidelity --trace ../../examples/tutorial/sacct.psv --nodes 8 --scheduler fifo --recorded-scheduler fifo" +
 			" --plot DIR/figures.html",
