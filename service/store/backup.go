@@ -239,16 +239,17 @@ func recordsFrom(b *bolt.Bucket, from []byte, last *uint64) (chunk [][2][]byte, 
 	if *last == 0 {
 		*last = b.Sequence()
 	}
-	c := b.Cursor()
+	c, before := b.Cursor(), []byte(nil)
 	for k, v := c.Seek(from); k != nil; k, v = c.Next() {
+		if bytes.Compare(k, before) <= 0 || before == nil && len(from) > 0 && !bytes.Equal(k, from) {
+			return nil, nil, &CorruptError{Key: fmt.Sprintf("%x", k), Why: "it is out of order"}
+		}
+		before = k
 		if len(chunk) == replayChunk {
 			return chunk, bytes.Clone(k), nil
 		}
 		if len(k) == eventKeySize && binary.BigEndian.Uint64(k[8:]) > *last {
 			continue
-		}
-		if n := len(chunk); n > 0 && bytes.Compare(k, chunk[n-1][0]) <= 0 {
-			return nil, nil, &CorruptError{Key: fmt.Sprintf("%x", k), Why: "it is out of order"}
 		}
 		chunk = append(chunk, [2][]byte{bytes.Clone(k), bytes.Clone(v)})
 	}
@@ -568,6 +569,11 @@ func Inspect(dir string) (*Report, error) {
 			return errors.Join(damage, err)
 		})
 		f.Damage = cmp.Or(f.Damage, r.metaDamage(name))
+	}
+	for i := range report.Files { // records may be missing without a trace
+		if f := &report.Files[i]; isRecords(f.Name) && f.Damage == nil {
+			f.Damage = r.checkFile(f.Name, true)
+		}
 	}
 	names = slices.Concat(names, logs, []string{configFile, reserveFile}, auxFiles)
 	entries, err := os.ReadDir(dir)

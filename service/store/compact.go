@@ -55,15 +55,10 @@ func (r *Store) compact(ctx context.Context, name string) (before, after int64, 
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := remove(made); err != nil {
-		return 0, 0, err
-	}
-	to, err := bolt.Open(made, 0o600, &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType,
-		InitialMmapSize: mapSize, NoSync: true, NoGrowSync: true})
+	to, err := newCopy(made)
 	if err != nil {
 		return 0, 0, err
 	}
-	to.AllocSize = os.Getpagesize()
 	var from *bolt.DB
 	err = r.withFile(name, func(db **bolt.DB) error { from = *db; return nil })
 	if err == nil {
@@ -118,6 +113,19 @@ func (r *Store) compact(ctx context.Context, name string) (before, after int64, 
 		return 0, 0, err
 	}
 	return info.Size(), written.Size(), nil
+}
+
+// newCopy makes an empty file for a copy, which the caller must sync.
+func newCopy(path string) (*bolt.DB, error) {
+	if err := remove(path); err != nil {
+		return nil, err
+	}
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType,
+		InitialMmapSize: mapSize, NoSync: true, NoGrowSync: true})
+	if err == nil {
+		db.AllocSize = os.Getpagesize()
+	}
+	return db, err
 }
 
 // checkRoom returns ErrFull unless the disk has room for a copy of a size in bytes, the reserve and as much for the

@@ -311,7 +311,7 @@ func (r *Store) Apply(at Place, now time.Time, ops []*Op) ([]Result, error) {
 	if err == nil {
 		p.unmarked++
 		if p.unmarked >= markEvery || len(ops) == 1 && ops[0].Alone() {
-			err = r.Mark()
+			err = r.change(func(*bolt.Tx) error { return nil })
 		}
 	}
 	if err != nil {
@@ -326,6 +326,7 @@ func (r *Store) Mark() error {
 	if r.replica.unmarked == 0 {
 		return nil
 	}
+	r.replica.applying = r.replica.at // not an entry that failed
 	return r.change(func(*bolt.Tx) error { return nil })
 }
 
@@ -470,6 +471,15 @@ func (r *Store) mark(tx *bolt.Tx) error {
 		r.replica.unmarked = 0
 	}
 	return putPlain(tx.Bucket([]byte(metaBucket)), placeKey, r.replica.applying)
+}
+
+// marked reports whether a file has the part of the entry that is being applied.
+func (r *Store) marked(tx *bolt.Tx) (bool, error) {
+	if r.replica == nil || r.replica.applying.Sequence == 0 {
+		return false, nil
+	}
+	p, err := placeIn(tx)
+	return p.Sequence >= r.replica.applying.Sequence, err
 }
 
 // placeIn reads the place of a file, the zero Place if it has none.

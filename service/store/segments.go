@@ -109,6 +109,15 @@ func (r *Store) appendGroup(calls []*appendCall) error {
 	}
 	ends := r.timed(eventsKind)
 	err := r.write(name, r.segment, func(tx *bolt.Tx) error {
+		there, err := r.marked(tx)
+		if there { // by a commit that was said to fail
+			for _, c := range calls {
+				c.cursor = cursorOf(name, tx.Bucket([]byte(c.scheduler)).Sequence())
+			}
+		}
+		if there || err != nil {
+			return err
+		}
 		return errors.Join(putEvents(tx, name, calls), r.mark(tx))
 	})
 	ends()
@@ -273,6 +282,8 @@ type segmentReplay struct {
 	r      *Store
 	damage controller.Damage
 	until  uint64           // as in replaySegment
+	last   uint64           // the last event that must be there, of the scheduler that is read
+	found  uint64           // the events up to the last one
 	events []workload.Event // that read has read
 }
 
@@ -293,6 +304,9 @@ func (p *segmentReplay) read(tx *bolt.Tx, scheduler string, from []byte) (next [
 	if b == nil {
 		return nil, nil
 	}
+	if len(from) == 0 {
+		p.last, p.found = cmp.Or(p.until, b.Sequence()), 0
+	}
 	corrupt := func(key []byte, why string) error {
 		return &CorruptError{File: p.damage.File, Bucket: scheduler, Key: fmt.Sprintf("%x", key), Why: why}
 	}
@@ -302,11 +316,18 @@ func (p *segmentReplay) read(tx *bolt.Tx, scheduler string, from []byte) (next [
 			return nil, corrupt(k, "it is out of order") // from was read: a search that passes it skips events
 		}
 		last = k
-		if p.until > 0 && len(k) == eventKeySize && binary.BigEndian.Uint64(k[8:]) > p.until {
+		n := uint64(0)
+		if len(k) == eventKeySize {
+			n = binary.BigEndian.Uint64(k[8:])
+		}
+		if p.until > 0 && n > p.until {
 			continue
 		}
 		if len(p.events) == replayChunk {
 			return bytes.Clone(k), nil
+		}
+		if n <= p.last {
+			p.found++
 		}
 		e, err := readEvent(k, v)
 		if err != nil {
@@ -318,6 +339,10 @@ func (p *segmentReplay) read(tx *bolt.Tx, scheduler string, from []byte) (next [
 	}
 	if last == nil && len(from) > 0 {
 		return nil, corrupt(from, "it is not found again")
+	}
+	if p.found < p.last { // events have the numbers from 1 on
+		return nil, &CorruptError{File: p.damage.File, Bucket: scheduler,
+			Why: fmt.Sprintf("it has %d of %d events", p.found, p.last)}
 	}
 	return nil, nil
 }

@@ -174,7 +174,13 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", dir, adviseRestore(err))
 	}
-	if err = r.findCheckpoint(); err == nil {
+	if o.Replica { // a damaged one is made anew
+		err = r.checkFiles()
+	}
+	if err == nil {
+		err = r.findCheckpoint()
+	}
+	if err == nil {
 		r.reserve = newReserve(dir, o.Shed)
 		err = r.upgrade()
 	}
@@ -349,6 +355,11 @@ func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 		mapped = mapSize
 	}
 	var db *bolt.DB
+	if !readOnly {
+		if err := r.prepare(name); err != nil {
+			return nil, err
+		}
+	}
 	err := guardPanics(name, func() (err error) {
 		for range 3 {
 			var file *os.File
