@@ -78,6 +78,7 @@ func (p *pageCheck) meta() (newest []byte, err error) {
 		return nil, err
 	}
 	p.size = uint64(binary.NativeEndian.Uint32(size[:]))
+	last := uint64(0)
 	for page := range int64(2) {
 		b := make([]byte, metaSize+8)
 		if _, err := p.in.ReadAt(b, page*int64(p.size)+pageHeader); err != nil {
@@ -88,8 +89,8 @@ func (p *pageCheck) meta() (newest []byte, err error) {
 		if binary.NativeEndian.Uint64(b[metaSize:]) != sum.Sum64() {
 			return nil, fmt.Errorf("meta page %d is damaged: the last commit may be missing", page)
 		}
-		if newest == nil || binary.NativeEndian.Uint64(b[metaCommit:]) > binary.NativeEndian.Uint64(newest[metaCommit:]) {
-			newest = b
+		if commit := binary.NativeEndian.Uint64(b[metaCommit:]); commit >= last {
+			newest, last = b, commit
 		}
 	}
 	return newest, nil
@@ -221,7 +222,8 @@ func (p *pageCheck) nested(path []string, value []byte, wrong func(string) error
 		return wrong("a bucket")
 	}
 	l := level{path: path}
-	root, sequence, page := binary.NativeEndian.Uint64(value), binary.NativeEndian.Uint64(value[8:]), value[bucketHeader:]
+	root, sequence := binary.NativeEndian.Uint64(value), binary.NativeEndian.Uint64(value[8:])
+	page := value[bucketHeader:]
 	switch {
 	case root != 0:
 		if len(page) > 0 {
@@ -294,8 +296,9 @@ func (r *Store) checkFile(name string, sums bool) error {
 	}
 	names := map[string]map[string]bool{}
 	err = checkPages(f, info.Size(), func(path []string, key, value []byte) error {
-		if !sums || len(path) == 1 && path[0] == metaBucket && (bytes.Equal(key, replicaKey) || bytes.Equal(key, movedKey)) {
-			return nil // bytes of no record
+		isMark := len(path) == 1 && path[0] == metaBucket && (bytes.Equal(key, replicaKey) || bytes.Equal(key, movedKey))
+		if !sums || isMark { // a mark has no sum
+			return nil
 		}
 		if _, _, err := openVersioned(key, value); err != nil {
 			return damaged(path, key, err.Error())
