@@ -296,8 +296,8 @@ func (r *Store) checkFile(name string, sums bool) error {
 	}
 	names := map[string]map[string]bool{}
 	err = checkPages(f, info.Size(), func(path []string, key, value []byte) error {
-		isMark := len(path) == 1 && path[0] == metaBucket && (bytes.Equal(key, replicaKey) || bytes.Equal(key, movedKey))
-		if !sums || isMark { // a mark has no sum
+		mark := bytes.Equal(key, replicaKey) || bytes.Equal(key, movedKey)
+		if !sums || mark && len(path) == 1 && path[0] == metaBucket { // a mark has no sum
 			return nil
 		}
 		if _, _, err := openVersioned(key, value); err != nil {
