@@ -81,9 +81,7 @@ func (s *Service) Jobs(ctx context.Context, id string, q JobQuery, before worklo
 		}
 		before, more = p.ledger.Jobs(from, to, before, func(h *workload.JobHistory) bool {
 			if q.has(h, from) {
-				one := *h
-				one.Spells = slices.Clone(h.Spells)
-				out = append(out, one)
+				out = append(out, h.Clone())
 			}
 			return len(out) < n
 		})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -56,16 +57,25 @@ func (s *Service) Load(ctx context.Context, id string) (out Load, err error) {
 	if !p.zero.IsZero() {
 		out.At = p.zero.Add(p.at)
 	}
+	busy, waiting := 0.0, 0.0
 	for i := range state.Jobs {
-		if a := &state.Jobs[i]; a.Running {
-			out.Busy, out.Running = out.Busy+a.Held, out.Running+1
-		} else {
-			out.Waiting, out.Queued = out.Waiting+a.GPUs.Whole(), out.Queued+1
+		switch a := &state.Jobs[i]; {
+		case !a.Running:
+			waiting, out.Queued = waiting+a.GPUs.Count(), out.Queued+1
 			out.LongestWait = max(out.LongestWait, p.at-a.Since)
+		case a.SharesWith == "":
+			busy += a.GPUs.Of(a.Held)
+			fallthrough
+		default: // its GPUs are those of another one
+			out.Running++
 		}
 	}
+	out.Busy, out.Waiting = wholeGPUs(busy), wholeGPUs(waiting)
 	return out, nil
 }
+
+// wholeGPUs rounds a sum of GPUs up.
+func wholeGPUs(sum float64) int { return int(math.Ceil(sum - 1e-6)) }
 
 // Ahead is the course of a cluster in the next hours.
 type Ahead struct {
@@ -193,7 +203,7 @@ func (s *Service) Timeline(ctx context.Context, id string, q TimelineQuery) (out
 	}
 	has := func(node string) bool { return (q.First == "" || node >= q.First) && (q.Last == "" || node <= q.Last) }
 	b := workload.NewTimeline(q.By, from, to, p.at)
-	sizes := map[string]int{}
+	sizes, guests := map[string]int{}, []workload.JobHistory(nil)
 	v := p.m.snapshot.Load()
 	if q.By == workload.ByNode {
 		for _, n := range p.ledger.Nodes(min(to, p.at)) {
@@ -212,8 +222,16 @@ func (s *Service) Timeline(ctx context.Context, id string, q TimelineQuery) (out
 		}
 		place, more = p.ledger.Jobs(from, min(to, p.at), place, func(h *workload.JobHistory) bool {
 			b.Add(h, has)
+			if h.Joins() {
+				guests = append(guests, h.Clone())
+			}
 			return true
 		})
+	}
+	for i := range guests {
+		for _, joint := range p.ledger.Joints(&guests[i], min(to, p.at)) {
+			b.Share(&joint, has)
+		}
 	}
 	out = Timeline{Timeline: b.Build(q.Rows, q.Buckets, func(name string) int { return sizes[name] }), Zero: p.zero,
 		Known: p.zero.Add(p.at)}
@@ -244,6 +262,7 @@ type Tenant struct {
 	MeanWait, P95Wait               time.Duration // for the first start
 	MeanRestartWait                 time.Duration
 	Busy, Waiting                   int // GPUs at the end of the time
+	busy, waiting                   float64
 	waits                           []float64
 	restarts                        float64 // seconds
 }
@@ -293,6 +312,7 @@ func (s *Service) Tenants(ctx context.Context, id string, from, to time.Time, fu
 func (p *past) tenants(ctx context.Context, from, to time.Time) ([]*Tenant, error) {
 	begin, end := p.week(from, to)
 	all, total := map[string]*Tenant{}, 0.0
+	var guests []workload.JobHistory
 	for _, vc := range p.m.snapshot.Load().Cluster.VCs {
 		all[vc.Tenant] = &Tenant{Name: vc.Tenant, Quota: vc.GPUs}
 	}
@@ -307,11 +327,25 @@ func (p *past) tenants(ctx context.Context, from, to time.Time) ([]*Tenant, erro
 				all[h.Tenant] = t
 			}
 			total += t.add(h, begin, end)
+			if h.Joins() {
+				guests = append(guests, h.Clone())
+			}
 			return true
 		})
 	}
+	for i := range guests {
+		for _, joint := range p.ledger.Joints(&guests[i], end) {
+			total -= joint.GPUs * max(0, min(joint.To, end)-max(joint.From, begin)).Hours()
+			for _, h := range []*workload.JobHistory{&joint.Guest, &joint.Host} {
+				if t := all[h.Tenant]; t != nil {
+					t.share(&joint, begin, end)
+				}
+			}
+		}
+	}
 	out := make([]*Tenant, 0, len(all))
 	for _, t := range all {
+		t.Busy, t.Waiting = wholeGPUs(t.busy), wholeGPUs(t.waiting)
 		if n := len(t.waits); n > 0 {
 			slices.Sort(t.waits)
 			t.MeanWait = seconds(stat.Mean(t.waits, nil))
@@ -364,14 +398,14 @@ func (t *Tenant) add(h *workload.JobHistory, begin, end time.Duration) (total fl
 			t.restarts += (one.From - at).Seconds()
 		}
 		t.Asked += hours(at, one.From, h.GPUs.Count())
-		held := hours(one.From, one.To, float64(one.Held))
+		held := hours(one.From, one.To, h.GPUs.Of(one.Held))
 		t.Held, total, at = t.Held+held, total+held, one.To
 	}
 	switch {
 	case h.Running:
-		t.Busy += h.Held
+		t.busy += h.GPUs.Of(h.Held)
 	case !h.Ended && !h.Missing:
-		t.Waiting += h.GPUs.Whole()
+		t.waiting += h.GPUs.Count()
 		fallthrough
 	default:
 		t.Asked += hours(at, last, h.GPUs.Count())
@@ -379,15 +413,10 @@ func (t *Tenant) add(h *workload.JobHistory, begin, end time.Duration) (total fl
 	return total
 }
 
-// Waits says why a job waited until the latest event, as far as events tell.
-func (s *Service) Waits(ctx context.Context, id, job string) (workload.Waits, error) {
-	p, err := s.readPast(ctx, id)
-	if err != nil {
-		return workload.Waits{}, err
+// share takes off the half of the GPUs that a job has while another one shares them.
+func (t *Tenant) share(j *workload.Joint, begin, end time.Duration) {
+	t.Held -= j.GPUs / 2 * max(0, min(j.To, end)-max(j.From, begin)).Hours()
+	if j.Guest.Running && j.Host.Running && j.To >= end && j.From <= end {
+		t.busy -= j.GPUs / 2
 	}
-	h, known := p.ledger.Job(job, p.at)
-	if !known {
-		return workload.Waits{}, fmt.Errorf("job %q: %w", job, rollout.ErrNotFound)
-	}
-	return p.ledger.Waits(ctx, &h, p.at)
 }

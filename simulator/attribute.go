@@ -125,3 +125,9 @@ func delaysOf(sums [causes]jobTime, jobs int) []Delay {
 	}
 	return out
 }
+
+// CauseOf is the cause for which a waiting job waits now.
+func (s *Sim) CauseOf(id ID) Cause {
+	key := s.kinds.list[s.kind(id)].key
+	return s.cause(&key)
+}

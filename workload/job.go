@@ -27,6 +27,15 @@ func (m MilliGPU) Whole() int { return int((m + 999) / 1000) }
 // Count is the number of GPUs with its fraction.
 func (m MilliGPU) Count() float64 { return float64(m) / 1000 }
 
+// Of is the GPUs that a job which asks for m has of the whole ones that it holds: a part of each, if it asks for parts.
+func (m MilliGPU) Of(held int) float64 {
+	whole := m.Whole()
+	if whole == 0 {
+		return float64(held)
+	}
+	return float64(held) * m.Count() / float64(whole)
+}
+
 // Cover is the whole GPUs that hold a sum of shares. Each share is rounded to a thousandth, so that the seven sevenths
 // of a GPU may add up to 1.001.
 func (m MilliGPU) Cover() int {

@@ -39,7 +39,7 @@ const (
 // stretch is a time in which a job held or asked for GPUs of a row.
 type stretch struct {
 	key      int32
-	job      int32
+	job      int32 // -1 of a correction, which is of no job
 	gpus     float32
 	waits    bool
 	from, to time.Duration
@@ -87,18 +87,19 @@ func (b *TimelineBuilder) Add(h *JobHistory, has func(node string) bool) {
 		s := &h.Spells[i]
 		b.wait(h, at, s.From)
 		at = s.To
-		held := b.span(s.From, s.To) * float64(s.Held)
+		gpus := h.GPUs.Of(s.Held)
+		held := b.span(s.From, s.To) * gpus
 		b.held += held
 		if len(s.placement) > 0 {
 			b.placed += held
 		}
 		if b.by == ByTenant {
-			b.add(h.Tenant, float32(s.Held), false, s.From, s.To)
+			b.add(h.Tenant, float32(gpus), b.jobs, false, s.From, s.To)
 			continue
 		}
 		for _, n := range s.placement {
 			if has == nil || has(n.Node) {
-				b.add(n.Node, float32(n.GPUs), false, s.From, s.To)
+				b.add(n.Node, float32(h.GPUs.Of(n.GPUs)), b.jobs, false, s.From, s.To)
 			}
 		}
 	}
@@ -113,7 +114,27 @@ func (b *TimelineBuilder) Add(h *JobHistory, has func(node string) bool) {
 
 func (b *TimelineBuilder) wait(h *JobHistory, from, to time.Duration) {
 	if b.by == ByTenant {
-		b.add(h.Tenant, float32(h.GPUs.Count()), true, from, to)
+		b.add(h.Tenant, float32(h.GPUs.Count()), b.jobs, true, from, to)
+	}
+}
+
+// Share counts the GPUs of two jobs that were added, which they share, once: half for each.
+func (b *TimelineBuilder) Share(j *Joint, has func(node string) bool) {
+	twice := b.span(j.From, j.To) * j.GPUs
+	b.held -= twice
+	if len(j.Placement) > 0 {
+		b.placed -= twice
+	}
+	if b.by == ByTenant {
+		for _, h := range []*JobHistory{&j.Guest, &j.Host} {
+			b.add(h.Tenant, float32(-j.GPUs/2), -1, false, j.From, j.To)
+		}
+		return
+	}
+	for _, n := range j.Placement {
+		if has == nil || has(n.Node) {
+			b.add(n.Node, float32(-j.Guest.GPUs.Of(n.GPUs)), -1, false, j.From, j.To)
+		}
 	}
 }
 
@@ -122,9 +143,9 @@ func (b *TimelineBuilder) span(from, to time.Duration) float64 {
 	return max(0, min(to, b.to)-max(from, b.from)).Seconds()
 }
 
-func (b *TimelineBuilder) add(row string, gpus float32, waits bool, from, to time.Duration) {
+func (b *TimelineBuilder) add(row string, gpus float32, job int32, waits bool, from, to time.Duration) {
 	if b.span(from, to) > 0 {
-		b.stretches = append(b.stretches, stretch{b.key(row), b.jobs, gpus, waits, max(from, b.from),
+		b.stretches = append(b.stretches, stretch{b.key(row), job, gpus, waits, max(from, b.from),
 			min(to, b.to)})
 	}
 }
@@ -228,6 +249,9 @@ func (k *kindSums) add(s *stretch, from, to float64) {
 		k.gpus[last] += g * (to - float64(last))
 		k.more[first+1] += g
 		k.more[last] -= g
+	}
+	if s.job < 0 {
+		return
 	}
 	if k.job != s.job {
 		k.job, k.next = s.job, -1

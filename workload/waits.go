@@ -28,6 +28,16 @@ type Waits struct {
 	Samples int
 	// Passed are the jobs submitted after it that started while it waited.
 	Passed int
+	// Open are the instants of WaitOthers and WaitUnknown, at which the scheduler decides.
+	Open []OpenWait
+}
+
+// OpenWait is a part of a wait.
+type OpenWait struct {
+	At    time.Duration // an instant within it
+	Width time.Duration
+	Ends  time.Duration // the end of the waiting that it is of
+	Cause WaitCause
 }
 
 // waitSamples bounds the instants.
@@ -91,8 +101,17 @@ func (l *Ledger) Waits(ctx context.Context, h *JobHistory, at time.Duration) (ou
 			return true
 		})
 	}
+	span := 0
 	for i := range all {
-		out.By[all[i].cause(h, fits)] += all[i].width
+		x := &all[i]
+		cause := x.cause(h, fits)
+		out.By[cause] += x.width
+		for x.at >= spans[span][1] {
+			span++
+		}
+		if cause == WaitOthers || cause == WaitUnknown {
+			out.Open = append(out.Open, OpenWait{x.at, x.width, spans[span][1], cause})
+		}
 	}
 	out.Samples = len(all)
 	return out, nil

@@ -48,7 +48,8 @@ type policy struct {
 
 	v        *simulator.View
 	plan     *simulator.Plan
-	observed simulator.ID // jobs below it were active when the run or the policy began
+	why      *simulator.Why // nil unless asked for
+	observed simulator.ID   // jobs below it were active when the run or the policy began
 	fair     bool
 	queues   []queue
 	cohorts  []cohort
@@ -305,6 +306,7 @@ func (p *policy) Plan(plan *simulator.Plan) {
 		}
 	}
 	p.place(plan)
+	p.note()
 }
 
 // place starts admitted jobs that have no GPUs yet.

@@ -123,6 +123,7 @@ func (p *policy) main(full bool) {
 	for _, e := range p.queue {
 		x := &p.jobs[e.id]
 		if x.eligible > p.v.Now() || slices.Contains(p.stopped, x.part) {
+			p.note(e.id, simulator.Behind)
 			continue
 		}
 		if depth++; !full && depth > p.settings.DefaultQueueDepth {
@@ -130,9 +131,11 @@ func (p *policy) main(full bool) {
 		}
 		p.perPartition[x.part]++
 		if most := p.settings.PartitionJobDepth; most > 0 && int(p.perPartition[x.part]) > most {
+			p.note(e.id, simulator.Depth)
 			continue
 		}
 		if p.limited(x) {
+			p.note(e.id, simulator.Limited)
 			continue
 		}
 		nodes := p.open
@@ -140,6 +143,7 @@ func (p *policy) main(full bool) {
 			p.lent = append(p.lent[:0], p.open...)
 			from, _ := p.reserved(p.lent, x, p.v.Now())
 			if from > p.v.Now() || !p.holds(x.layout, p.lent) && p.holds(x.layout, p.open) {
+				p.note(e.id, simulator.Closed)
 				continue // it keeps no other job waiting
 			}
 			nodes = p.lent
@@ -440,22 +444,28 @@ func (p *policy) fill() {
 		e := tries[i]
 		x := &p.jobs[e.id]
 		if p.limited(x) {
+			p.note(e.id, simulator.Limited)
 			continue
 		}
 		reserves := !p.unreserved(e) &&
 			(p.settings.BFJobPartCountResv == 0 || int(p.perPartition[x.part]) < p.settings.BFJobPartCountResv)
 		at, s := p.earliest(e.id, x, reserves)
+		if s == nil || at > now {
+			p.noteRoom(e.id)
+		}
 		switch {
 		case s == nil:
 			continue
 		case at <= now:
 			if p.startOn(e.id, s, p.chosen) || p.preempt(e.id, p.usableNow) {
 				if started++; started == p.settings.BFMaxJobStart {
-					tries = tries[:i+1]
+					tries = p.cutOff(tries, i+1)
 				}
+			} else {
+				p.note(e.id, simulator.OverQuota)
 			}
 		case len(p.table.begin) >= rows:
-			tries = tries[:i+1]
+			tries = p.cutOff(tries, i+1)
 		default:
 			p.onlyChosen()
 			p.table.reserve(p.avail, at, at+x.limit)
@@ -475,8 +485,10 @@ func (p *policy) upToStart(queue []entry) []entry {
 	for n := len(queue); n > 0; n-- {
 		j, k := queue[n-1].id, &p.layouts[queue[n-1].layout]
 		if p.limited(&p.jobs[j]) {
+			p.note(j, simulator.Limited)
 			continue
 		}
+		p.noteRoom(j)
 		for i := range k.shapes {
 			s := &k.shapes[i]
 			if p.freeFor(j, s); !s.enough {
@@ -506,9 +518,17 @@ func (p *policy) considered(queue []entry) []entry {
 	p.tries = p.tries[:0]
 	for _, e := range queue {
 		if len(p.tries) == p.settings.BFMaxJobTest {
-			break
+			p.note(e.id, simulator.Depth)
+			if p.why == nil {
+				break
+			}
+			continue
 		}
-		if x := &p.jobs[e.id]; x.eligible <= p.v.Now() && !p.beyondLimits(x) {
+		if x := &p.jobs[e.id]; x.eligible <= p.v.Now() {
+			if p.beyondLimits(x) {
+				p.note(e.id, simulator.Depth)
+				continue
+			}
 			p.tries = append(p.tries, e)
 		}
 	}

@@ -43,6 +43,7 @@ type policy struct {
 
 	v            *simulator.View
 	plan         *simulator.Plan
+	why          *simulator.Why // nil unless asked for
 	site         site
 	limits       limits
 	reservations []advance

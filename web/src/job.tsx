@@ -40,9 +40,11 @@ interface Instants {
 
 interface Explained {
   job: Job;
-  waits?: { cause: string; duration: string; share?: number }[];
+  waits?: { cause: string; duration: string; share?: number; simulated?: boolean; detail?: string }[];
   instantCount?: number;
   passedCount?: number;
+  simulatedInstantCount?: number;
+  noModelReason?: string;
   start?: Instants;
   end?: Instants;
   schedulerTime?: Time;
@@ -86,6 +88,11 @@ const causes: Record<string, string> = {
   FRAGMENTED: "Enough GPUs were free, but not on the fewest nodes that can hold it",
   BEHIND_OTHERS: "There was room, and jobs ahead of it waited",
   UNKNOWN: "There was room: the scheduler's reason is not reported",
+  LIMIT: "A limit of its user, account or QOS",
+  RESERVED: "It would have delayed a job of a higher priority that these GPUs were reserved for",
+  SET_APART: "The nodes were set apart by an advance reservation",
+  DEPTH: "The scheduler's cycles looked at fewer jobs",
+  CYCLE: "The scheduler's next cycle, which started it, had not come",
 };
 
 // JobsPage lists jobs, or shows the one that the query names.
@@ -174,10 +181,12 @@ function JobPage(p: Props & { job: string }) {
         <Fault failure={now.failure ?? d.failure} />
       </Section>
       <Section title="Why it waited" hint={x?.instantCount ? `From events, at ${f.plural(x.instantCount, "instant")} of its waiting; the first reason that held counts.` +
+        (x.simulatedInstantCount ? ` Where there was room, the scheduler was simulated at ${f.plural(x.simulatedInstantCount, "instant")}.` : "") +
+        (x.noModelReason ? ` Where there was room, the scheduler was not simulated: ${x.noModelReason}.` : "") +
         (x.passedCount ? ` ${f.plural(x.passedCount, "job")} submitted later started meanwhile.` : "") : undefined}>
         {!x ? <p class="soft">Being worked out.</p> : <Table caption="Why it waited" rows={x.waits ?? []} empty="It did not wait." columns={[
-          { name: "Reason", text: true, cell: (w) => causes[w.cause] ?? w.cause },
-          { name: "For", kind: "observed", cell: (w) => f.seconds(span(w.duration), p.style.unit) },
+          { name: "Reason", text: true, cell: (w) => <>{causes[w.cause] ?? w.cause}{w.detail && `: ${w.detail}`} <From kind={w.simulated ? "simulated" : "observed"} /></> },
+          { name: "For", cell: (w) => f.seconds(span(w.duration), p.style.unit) },
           { name: "Share", cell: (w) => f.share(w.share ?? 0) },
         ]} />}
       </Section>

@@ -135,8 +135,9 @@ func (Job_Prediction_Source) EnumDescriptor() ([]byte, []int) {
 	return file_autosched_v1_job_proto_rawDescGZIP(), []int{0, 1, 0}
 }
 
-// Why the job waited, by the first of these reasons that held. OBSERVED: from events, at instants spread evenly over
-// its waiting.
+// Why the job waited, by the first of these reasons that held. HELD to BEHIND_OTHERS are OBSERVED: from events, at
+// instants spread evenly over its waiting. Where there was room, the scheduler is simulated from the state observed:
+// its reason counts, with Wait.simulated.
 type ExplainJobResponse_Cause int32
 
 const (
@@ -151,21 +152,35 @@ const (
 	ExplainJobResponse_FRAGMENTED ExplainJobResponse_Cause = 4
 	// There was room, and jobs submitted before it, or of a higher priority, waited.
 	ExplainJobResponse_BEHIND_OTHERS ExplainJobResponse_Cause = 5
-	// There was room, and no such job waited. The scheduler's reason is not reported: a reservation, its next cycle, a
-	// limit that is not registered.
+	// There was room. The scheduler's reason is not reported, and its simulation has none or starts the job.
 	ExplainJobResponse_UNKNOWN ExplainJobResponse_Cause = 6
+	// SIMULATED: a limit of its user, account or QOS.
+	ExplainJobResponse_LIMIT ExplainJobResponse_Cause = 7
+	// SIMULATED: it would have delayed a job of a higher priority, which these GPUs were reserved for.
+	ExplainJobResponse_RESERVED ExplainJobResponse_Cause = 8
+	// SIMULATED: the nodes were set apart by an advance reservation.
+	ExplainJobResponse_SET_APART ExplainJobResponse_Cause = 9
+	// SIMULATED: the scheduler's cycles did not look at as many jobs.
+	ExplainJobResponse_DEPTH ExplainJobResponse_Cause = 10
+	// SIMULATED: the scheduler's next cycle had not come, which started it.
+	ExplainJobResponse_CYCLE ExplainJobResponse_Cause = 11
 )
 
 // Enum value maps for ExplainJobResponse_Cause.
 var (
 	ExplainJobResponse_Cause_name = map[int32]string{
-		0: "CAUSE_UNSPECIFIED",
-		1: "HELD",
-		2: "QUOTA",
-		3: "BUSY",
-		4: "FRAGMENTED",
-		5: "BEHIND_OTHERS",
-		6: "UNKNOWN",
+		0:  "CAUSE_UNSPECIFIED",
+		1:  "HELD",
+		2:  "QUOTA",
+		3:  "BUSY",
+		4:  "FRAGMENTED",
+		5:  "BEHIND_OTHERS",
+		6:  "UNKNOWN",
+		7:  "LIMIT",
+		8:  "RESERVED",
+		9:  "SET_APART",
+		10: "DEPTH",
+		11: "CYCLE",
 	}
 	ExplainJobResponse_Cause_value = map[string]int32{
 		"CAUSE_UNSPECIFIED": 0,
@@ -175,6 +190,11 @@ var (
 		"FRAGMENTED":        4,
 		"BEHIND_OTHERS":     5,
 		"UNKNOWN":           6,
+		"LIMIT":             7,
+		"RESERVED":          8,
+		"SET_APART":         9,
+		"DEPTH":             10,
+		"CYCLE":             11,
 	}
 )
 
@@ -751,6 +771,10 @@ type ExplainJobResponse struct {
 	Waits []*ExplainJobResponse_Wait `protobuf:"bytes,2,rep,name=waits,proto3" json:"waits,omitempty"`
 	// The number of instants that were looked at.
 	InstantCount int32 `protobuf:"varint,3,opt,name=instant_count,json=instantCount,proto3" json:"instant_count,omitempty"`
+	// The number of instants at which the scheduler was simulated, each for those around it. Where there was room and it
+	// was not, no_model_reason says why.
+	SimulatedInstantCount int32  `protobuf:"varint,14,opt,name=simulated_instant_count,json=simulatedInstantCount,proto3" json:"simulated_instant_count,omitempty"`
+	NoModelReason         string `protobuf:"bytes,15,opt,name=no_model_reason,json=noModelReason,proto3" json:"no_model_reason,omitempty"`
 	// The jobs that were submitted after it and started while it waited.
 	PassedCount int32 `protobuf:"varint,4,opt,name=passed_count,json=passedCount,proto3" json:"passed_count,omitempty"`
 	// When a waiting job starts, and when an active one ends. SIMULATED: under the configuration in force, in futures of
@@ -821,6 +845,20 @@ func (x *ExplainJobResponse) GetInstantCount() int32 {
 		return x.InstantCount
 	}
 	return 0
+}
+
+func (x *ExplainJobResponse) GetSimulatedInstantCount() int32 {
+	if x != nil {
+		return x.SimulatedInstantCount
+	}
+	return 0
+}
+
+func (x *ExplainJobResponse) GetNoModelReason() string {
+	if x != nil {
+		return x.NoModelReason
+	}
+	return ""
 }
 
 func (x *ExplainJobResponse) GetPassedCount() int32 {
@@ -1165,8 +1203,8 @@ type Load struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The event time.
 	SchedulerTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=scheduler_time,json=schedulerTime,proto3" json:"scheduler_time,omitempty"`
-	// GPUs of nodes that take jobs, GPUs that jobs hold, and that waiting jobs ask for. GPUs that several jobs share
-	// count for each.
+	// GPUs of nodes that take jobs, GPUs that jobs hold, and that waiting jobs ask for. Jobs that share GPUs
+	// have a part of them each.
 	TotalGpus   int32 `protobuf:"varint,3,opt,name=total_gpus,json=totalGpus,proto3" json:"total_gpus,omitempty"`
 	BusyGpus    int32 `protobuf:"varint,4,opt,name=busy_gpus,json=busyGpus,proto3" json:"busy_gpus,omitempty"`
 	WaitingGpus int32 `protobuf:"varint,5,opt,name=waiting_gpus,json=waitingGpus,proto3" json:"waiting_gpus,omitempty"`
@@ -1604,8 +1642,8 @@ type Tenant struct {
 	// did.
 	RestartedCount          int32                `protobuf:"varint,13,opt,name=restarted_count,json=restartedCount,proto3" json:"restarted_count,omitempty"`
 	MeanRestartWaitDuration *durationpb.Duration `protobuf:"bytes,14,opt,name=mean_restart_wait_duration,json=meanRestartWaitDuration,proto3" json:"mean_restart_wait_duration,omitempty"`
-	// GPUs that its jobs hold at the end of the time, and that its waiting jobs ask for. GPUs that several jobs share
-	// count for each.
+	// GPUs that its jobs hold at the end of the time, and that its waiting jobs ask for. Jobs that share GPUs
+	// have a part of them each.
 	BusyGpus      int32 `protobuf:"varint,15,opt,name=busy_gpus,json=busyGpus,proto3" json:"busy_gpus,omitempty"`
 	WaitingGpus   int32 `protobuf:"varint,16,opt,name=waiting_gpus,json=waitingGpus,proto3" json:"waiting_gpus,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2073,8 +2111,12 @@ type ExplainJobResponse_Wait struct {
 	// The reason.
 	Cause ExplainJobResponse_Cause `protobuf:"varint,1,opt,name=cause,proto3,enum=autosched.v1.ExplainJobResponse_Cause" json:"cause,omitempty"`
 	// How long it held, and the share of the job's waiting.
-	Duration      *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
-	Share         float64              `protobuf:"fixed64,3,opt,name=share,proto3" json:"share,omitempty"`
+	Duration *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
+	Share    float64              `protobuf:"fixed64,3,opt,name=share,proto3" json:"share,omitempty"`
+	// Whether the simulated scheduler says so.
+	Simulated bool `protobuf:"varint,4,opt,name=simulated,proto3" json:"simulated,omitempty"`
+	// More about the last of its instants; empty for nothing.
+	Detail        string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2128,6 +2170,20 @@ func (x *ExplainJobResponse_Wait) GetShare() float64 {
 		return x.Share
 	}
 	return 0
+}
+
+func (x *ExplainJobResponse_Wait) GetSimulated() bool {
+	if x != nil {
+		return x.Simulated
+	}
+	return false
+}
+
+func (x *ExplainJobResponse_Wait) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
 }
 
 // Instants are those of the simulated futures in which something happens by the horizon.
@@ -2308,7 +2364,7 @@ type Timeline_Row struct {
 	MemberCount int32 `protobuf:"varint,3,opt,name=member_count,json=memberCount,proto3" json:"member_count,omitempty"`
 	// The GPUs of the nodes, or the tenant's quota; 0 if it is not known.
 	Gpus int32 `protobuf:"varint,4,opt,name=gpus,proto3" json:"gpus,omitempty"`
-	// Mean GPUs held, and asked for by jobs that wait. GPUs that several jobs share count for each. No job waits for
+	// Mean GPUs held, and asked for by jobs that wait. Jobs that share GPUs have a part of them each. No job waits for
 	// a node.
 	BusyGpus    []float64 `protobuf:"fixed64,5,rep,packed,name=busy_gpus,json=busyGpus,proto3" json:"busy_gpus,omitempty"`
 	WaitingGpus []float64 `protobuf:"fixed64,6,rep,packed,name=waiting_gpus,json=waitingGpus,proto3" json:"waiting_gpus,omitempty"`
@@ -2685,11 +2741,13 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	"\rGetJobRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\",\n" +
 	"\x11ExplainJobRequest\x12\x17\n" +
-	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xa0\v\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xf5\f\n" +
 	"\x12ExplainJobResponse\x12#\n" +
 	"\x03job\x18\x01 \x01(\v2\x11.autosched.v1.JobR\x03job\x12;\n" +
 	"\x05waits\x18\x02 \x03(\v2%.autosched.v1.ExplainJobResponse.WaitR\x05waits\x12#\n" +
-	"\rinstant_count\x18\x03 \x01(\x05R\finstantCount\x12!\n" +
+	"\rinstant_count\x18\x03 \x01(\x05R\finstantCount\x126\n" +
+	"\x17simulated_instant_count\x18\x0e \x01(\x05R\x15simulatedInstantCount\x12&\n" +
+	"\x0fno_model_reason\x18\x0f \x01(\tR\rnoModelReason\x12!\n" +
 	"\fpassed_count\x18\x04 \x01(\x05R\vpassedCount\x12?\n" +
 	"\x05start\x18\x05 \x01(\v2).autosched.v1.ExplainJobResponse.InstantsR\x05start\x12;\n" +
 	"\x03end\x18\x06 \x01(\v2).autosched.v1.ExplainJobResponse.InstantsR\x03end\x12A\n" +
@@ -2700,11 +2758,13 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	" \x01(\x03R\brevision\x12*\n" +
 	"\x11no_futures_reason\x18\v \x01(\tR\x0fnoFuturesReason\x12%\n" +
 	"\x0elimited_reason\x18\r \x01(\tR\rlimitedReason\x12<\n" +
-	"\x05usage\x18\f \x01(\v2&.autosched.v1.ExplainJobResponse.UsageR\x05usage\x1a\x91\x01\n" +
+	"\x05usage\x18\f \x01(\v2&.autosched.v1.ExplainJobResponse.UsageR\x05usage\x1a\xc7\x01\n" +
 	"\x04Wait\x12<\n" +
 	"\x05cause\x18\x01 \x01(\x0e2&.autosched.v1.ExplainJobResponse.CauseR\x05cause\x125\n" +
 	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x14\n" +
-	"\x05share\x18\x03 \x01(\x01R\x05share\x1a\xd1\x01\n" +
+	"\x05share\x18\x03 \x01(\x01R\x05share\x12\x1c\n" +
+	"\tsimulated\x18\x04 \x01(\bR\tsimulated\x12\x16\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\x1a\xd1\x01\n" +
 	"\bInstants\x12\x18\n" +
 	"\afutures\x18\x01 \x01(\x05R\afutures\x125\n" +
 	"\blow_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\alowTime\x12;\n" +
@@ -2724,7 +2784,7 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	"\apartial\x18\a \x01(\bR\apartialB\a\n" +
 	"\x05_busyB\r\n" +
 	"\v_memory_mibB\x0e\n" +
-	"\f_power_watts\"m\n" +
+	"\f_power_watts\"\xab\x01\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04HELD\x10\x01\x12\t\n" +
@@ -2733,7 +2793,13 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"FRAGMENTED\x10\x04\x12\x11\n" +
 	"\rBEHIND_OTHERS\x10\x05\x12\v\n" +
-	"\aUNKNOWN\x10\x06\"\xb9\x03\n" +
+	"\aUNKNOWN\x10\x06\x12\t\n" +
+	"\x05LIMIT\x10\a\x12\f\n" +
+	"\bRESERVED\x10\b\x12\r\n" +
+	"\tSET_APART\x10\t\x12\t\n" +
+	"\x05DEPTH\x10\n" +
+	"\x12\t\n" +
+	"\x05CYCLE\x10\v\"\xb9\x03\n" +
 	"\x12GetTimelineRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12>\n" +
 	"\n" +

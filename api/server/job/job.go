@@ -31,7 +31,7 @@ type Controller interface {
 	Prediction(ctx context.Context, id string) (*controller.Prediction, error)
 	Tenants(ctx context.Context, id string, from, to time.Time, further bool) ([]*controller.Tenant, error)
 	Timeline(ctx context.Context, id string, q controller.TimelineQuery) (controller.Timeline, error)
-	Waits(ctx context.Context, id, job string) (workload.Waits, error)
+	Waits(ctx context.Context, id, job string) (controller.Waits, error)
 }
 
 // Samples keeps the telemetry of schedulers.

@@ -19,6 +19,7 @@ import (
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/service/findings"
 	"github.com/autosched/autosched/service/samples"
+	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 )
@@ -281,12 +282,23 @@ func (s *Service) ExplainJob(ctx context.Context, req *pb.ExplainJobRequest) (*p
 	for _, d := range w.By {
 		total += d
 	}
-	for cause, d := range w.By {
+	for _, m := range w.Modelled {
+		total += m.Duration
+	}
+	add := func(cause pb.ExplainJobResponse_Cause, d time.Duration, simulated bool, detail string) {
 		if d > 0 {
-			out.Waits = append(out.Waits, &pb.ExplainJobResponse_Wait{Cause: pb.ExplainJobResponse_Cause(cause + 1),
-				Duration: durationpb.New(d), Share: d.Seconds() / total.Seconds()})
+			out.Waits = append(out.Waits, &pb.ExplainJobResponse_Wait{Cause: cause, Duration: durationpb.New(d),
+				Share: d.Seconds() / total.Seconds(), Simulated: simulated, Detail: detail})
 		}
 	}
+	for cause, d := range w.By {
+		add(pb.ExplainJobResponse_Cause(cause+1), d, false, "")
+	}
+	for _, m := range w.Modelled {
+		cause, detail := modelled(&m)
+		add(cause, m.Duration, true, detail)
+	}
+	out.SimulatedInstantCount, out.NoModelReason = int32(w.Asked), w.Reason
 	slices.SortStableFunc(out.Waits, func(a, b *pb.ExplainJobResponse_Wait) int {
 		return cmp.Compare(b.GetDuration().AsDuration(), a.GetDuration().AsDuration())
 	})
@@ -294,6 +306,33 @@ func (s *Service) ExplainJob(ctx context.Context, req *pb.ExplainJobRequest) (*p
 		out.Usage, err = s.usage(ctx, id, job, p)
 	}
 	return out, err
+}
+
+// modelled is the cause of a wait by the simulated scheduler.
+func modelled(m *controller.ModelledWait) (cause pb.ExplainJobResponse_Cause, detail string) {
+	switch {
+	case m.Cycle:
+		return pb.ExplainJobResponse_CYCLE, m.Detail
+	case m.Split:
+		return pb.ExplainJobResponse_FRAGMENTED, m.Detail
+	}
+	switch m.Cause {
+	case simulator.Limited:
+		cause = pb.ExplainJobResponse_LIMIT
+	case simulator.OverQuota:
+		cause = pb.ExplainJobResponse_QUOTA
+	case simulator.Reserved:
+		cause = pb.ExplainJobResponse_RESERVED
+	case simulator.Closed:
+		cause = pb.ExplainJobResponse_SET_APART
+	case simulator.Depth:
+		cause = pb.ExplainJobResponse_DEPTH
+	case simulator.Behind, simulator.Taken:
+		cause = pb.ExplainJobResponse_BEHIND_OTHERS
+	default:
+		return pb.ExplainJobResponse_UNKNOWN, "the simulated scheduler starts it then"
+	}
+	return cause, m.Detail
 }
 
 // lookAhead adds when an active job starts and ends, and reports whether there are futures.

@@ -20,7 +20,7 @@ func (ended) Job(context.Context, string, string) (h workload.JobHistory, zero t
 
 func (ended) Prediction(context.Context, string) (*controller.Prediction, error) { return nil, nil }
 
-func (ended) Waits(context.Context, string, string) (w workload.Waits, err error) {
+func (ended) Waits(context.Context, string, string) (w controller.Waits, err error) {
 	w.By[workload.WaitQuota], w.By[workload.WaitBusy] = 400*time.Millisecond, 900*time.Millisecond
 	w.By[workload.WaitOthers] = 1500 * time.Millisecond
 	return w, nil

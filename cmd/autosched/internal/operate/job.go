@@ -225,6 +225,11 @@ var causes = map[pb.ExplainJobResponse_Cause]string{
 	pb.ExplainJobResponse_FRAGMENTED:    "enough GPUs are free, but on too many nodes",
 	pb.ExplainJobResponse_BEHIND_OTHERS: "earlier jobs, or of a higher priority, wait",
 	pb.ExplainJobResponse_UNKNOWN:       "there is room; the scheduler's reason is not reported",
+	pb.ExplainJobResponse_LIMIT:         "a limit of its user, account or QOS",
+	pb.ExplainJobResponse_RESERVED:      "it would delay a job of a higher priority that these GPUs are reserved for",
+	pb.ExplainJobResponse_SET_APART:     "the nodes are set apart by an advance reservation",
+	pb.ExplainJobResponse_DEPTH:         "the scheduler's cycles look at fewer jobs",
+	pb.ExplainJobResponse_CYCLE:         "the scheduler's next cycle, which starts it, has not come",
 }
 
 func printExplained(out io.Writer, x *pb.ExplainJobResponse) error {
@@ -233,12 +238,22 @@ func printExplained(out io.Writer, x *pb.ExplainJobResponse) error {
 	}
 	if len(x.GetWaits()) > 0 {
 		fmt.Fprintln(out)
-		w := table.New(out, "WAITED\tSHARE\tBECAUSE (OBSERVED)")
+		w := table.New(out, "WAITED\tSHARE\tFROM\tBECAUSE")
 		for _, r := range x.GetWaits() {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", spanText(r.GetDuration()), percentText(r.GetShare()), causes[r.GetCause()])
+			from, why := "observed", causes[r.GetCause()]
+			if r.GetSimulated() {
+				from = "simulated"
+			}
+			if r.GetDetail() != "" {
+				why += ": " + r.GetDetail()
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", spanText(r.GetDuration()), percentText(r.GetShare()), from, why)
 		}
 		if err := w.Flush(); err != nil {
 			return err
+		}
+		if why := x.GetNoModelReason(); why != "" {
+			fmt.Fprintf(out, "the scheduler was not simulated where there was room: %s\n", why)
 		}
 		if n := x.GetPassedCount(); n > 0 {
 			fmt.Fprintf(out, "%s submitted after it started before it\n", units.Plural(int(n), "job"))
