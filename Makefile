@@ -193,7 +193,7 @@ pages: ## Check that web/dist is up to date (needs npm).
 browser: ## Test the dashboard in Chromium against a running service (needs npm and chromium).
 	@if command -v npm >/dev/null 2>&1; then \
 		$(MAKE) --no-print-directory web/node_modules/.package-lock.json && \
-		$(GO) -C web/browser test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) -v ./...; \
+		$(GO) -C web/browser test -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) -v ./...; \
 	elif [ -n "$(CI)" ]; then \
 		echo "browser: npm is missing"; exit 1; \
 	else \

@@ -297,6 +297,12 @@ func (s *Service) Tenants(ctx context.Context, id string, from, to time.Time, fu
 			return k.all, nil
 		}
 	}
+	select { // each takes memory for the tenants and waits of its time
+	case s.timelines <- struct{}{}:
+		defer func() { <-s.timelines }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	all, err := p.tenants(ctx, from, to)
 	if err == nil {
 		p.m.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/generation"
@@ -65,6 +66,7 @@ func (s *Service) ForecastQuality(ctx context.Context, id string, from, to time.
 	p.m.mu.Unlock()
 	same := last.grader != nil && last.clockSet == v.ClockSet && last.Method == method
 	if same && last.from == begin && last.to == end {
+		s.keepGrades(p.m, last)
 		last.At = p.zero.Add(p.at)
 		return last.ForecastQuality, nil
 	}
@@ -85,9 +87,7 @@ func (s *Service) ForecastQuality(ctx context.Context, id string, from, to time.
 	if err != nil {
 		return out, err
 	}
-	p.m.mu.Lock()
-	p.m.graded = last
-	p.m.mu.Unlock()
+	s.keepGrades(p.m, last)
 	return last.ForecastQuality, nil
 }
 
@@ -103,6 +103,25 @@ func limitedGrades(g *generation.Grades, zero time.Time, begin, kept time.Durati
 	}
 	return fmt.Sprintf("forecasts of hours before %s know arrivals since %s alone; %s",
 		zero.Add(full).Format(time.RFC3339), zero.Add(since).Format(time.RFC3339), than)
+}
+
+// keptGrades bounds the schedulers whose grades are kept: each takes memory for the forecasts of all hours.
+const keptGrades = 8
+
+// keepGrades keeps the grades of a scheduler in place of those that were not asked for as long. The caller must have the
+// room of grades.
+func (s *Service) keepGrades(m *schedulerState, g graded) {
+	keep := func(m *schedulerState, g graded) {
+		m.mu.Lock()
+		m.graded = g
+		m.mu.Unlock()
+	}
+	keep(m, g)
+	s.graded = append(slices.DeleteFunc(s.graded, func(o *schedulerState) bool { return o == m }), m)
+	if len(s.graded) > keptGrades {
+		keep(s.graded[0], graded{})
+		s.graded = slices.Delete(s.graded, 0, 1)
+	}
 }
 
 // week are the instants of a window: a zero to is the latest event, a zero from a week before.

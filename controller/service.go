@@ -85,9 +85,10 @@ type Service struct {
 	rebuilt  chan struct{} // closed once all events are read
 
 	operations operations
-	timelines  chan struct{} // has room for the one that is made
-	grades     chan struct{} // likewise, of forecasts
-	accounts   chan struct{} // likewise, of energy
+	timelines  chan struct{}     // has room for the one that is made, or for sums of tenants
+	grades     chan struct{}     // likewise, of forecasts
+	graded     []*schedulerState // whose grades are kept, the one last asked for last; of the holder of grades
+	accounts   chan struct{}     // likewise, of energy
 
 	roundDuration *prometheus.HistogramVec
 	decisionAge   *prometheus.HistogramVec

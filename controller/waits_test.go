@@ -1,12 +1,16 @@
 package controller
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/controller/history"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -151,5 +155,40 @@ func TestSharedGPUs(t *testing.T) {
 				t.Errorf("%d: %v GPUs of %d jobs in part %d", by, sum, jobs, bucket)
 			}
 		}
+	}
+}
+
+// TestGradesAreBounded: the grades of the schedulers that were not asked for longest are forgotten.
+func TestGradesAreBounded(t *testing.T) {
+	s, all := &Service{}, make([]*schedulerState, keptGrades+2)
+	for i := range all {
+		all[i] = &schedulerState{}
+		s.keepGrades(all[i], graded{to: 1})
+		s.keepGrades(all[0], graded{to: 1})
+	}
+	for i, m := range all {
+		if kept := m.graded.to == 1; kept != (i == 0 || i >= 3) {
+			t.Errorf("the grades of scheduler %d are kept: %t", i, kept)
+		}
+	}
+}
+
+// TestTenantsTakeTurns: sums of tenants wait while others are made, as long as their caller does.
+func TestTenantsTakeTurns(t *testing.T) {
+	s := &Service{timelines: make(chan struct{}, 1), schedulers: map[string]*schedulerState{}}
+	m := &schedulerState{ready: make(chan struct{})}
+	close(m.ready)
+	m.history = history.New(workload.Uniform(1, 8))
+	m.snapshot.Store(&snapshot{Scheduler: Scheduler{Zero: time.Unix(0, 0)}, space: new(space.Space)})
+	s.schedulers["s"] = m
+	s.timelines <- struct{}{}
+	ctx, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer end()
+	if _, err := s.Tenants(ctx, "s", time.Time{}, time.Time{}, false); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second one at a time: %v", err)
+	}
+	<-s.timelines
+	if _, err := s.Tenants(t.Context(), "s", time.Time{}, time.Time{}, false); err != nil {
+		t.Error(err)
 	}
 }

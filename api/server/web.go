@@ -226,9 +226,8 @@ const maxKept = 250
 // connections are the open ones, by remote address, with their callers once these are known.
 type connections struct {
 	mu    sync.Mutex
-	owner map[string]string
-	owned map[string]bool // whether the caller is known
-	n     map[string]int  // by caller
+	owner map[string]*string // nil until the caller is known
+	n     map[string]int     // by caller
 }
 
 // ConnState follows the connections of an http.Server.
@@ -239,15 +238,14 @@ func (h *web) ConnState(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if k.owner == nil {
-			k.owner, k.owned, k.n = map[string]string{}, map[string]bool{}, map[string]int{}
+			k.owner, k.n = map[string]*string{}, map[string]int{}
 		}
-		k.owned[addr] = false
+		k.owner[addr] = nil
 	case http.StateClosed, http.StateHijacked:
-		if k.owned[addr] {
-			k.drop(k.owner[addr])
+		if owner := k.owner[addr]; owner != nil {
+			k.drop(*owner)
 		}
 		delete(k.owner, addr)
-		delete(k.owned, addr)
 	}
 }
 
@@ -263,16 +261,15 @@ func (k *connections) drop(caller string) {
 func (k *connections) own(addr, caller string) (tooMany bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	owned, open := k.owned[addr]
+	owner, open := k.owner[addr]
 	if !open {
 		return false
 	}
-	if owned && k.owner[addr] != caller {
-		k.drop(k.owner[addr])
-		owned = false
-	}
-	if !owned {
-		k.owner[addr], k.owned[addr] = caller, true
+	if owner == nil || *owner != caller {
+		if owner != nil {
+			k.drop(*owner)
+		}
+		k.owner[addr] = &caller
 		k.n[caller]++
 	}
 	return k.n[caller] > maxKept

@@ -506,7 +506,7 @@ func TestConnectionsOfACaller(t *testing.T) {
 	}
 	for open := 1; open > 0; time.Sleep(time.Millisecond) {
 		s.server.web.kept.mu.Lock()
-		open = len(s.server.web.kept.owned)
+		open = len(s.server.web.kept.owner)
 		s.server.web.kept.mu.Unlock()
 	}
 	if n := len(s.server.web.kept.n); n > 0 {

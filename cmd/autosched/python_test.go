@@ -29,6 +29,31 @@ func pythonExample(t *testing.T, name string, args ...string) *exec.Cmd {
 		args...)...)
 }
 
+// TestPythonJobs: the example of the methods of jobs calls each on a running service.
+func TestPythonJobs(t *testing.T) {
+	cmd := pythonExample(t, "jobs.py")
+	_, address := clitest.ServeProcess(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	for _, args := range [][]string{
+		{"scheduler", "register", "--builtin", "fifo", "--id", "mine", "--nodes", "14", "--gpus-per-node", "8"},
+		{"scheduler", "emulate", "--id", "mine", "--trace", "sample", "--to", "2017-10-03T13:00:00Z", "--nodes", "14",
+			"--gpus-per-node", "8"},
+	} {
+		if code, out, errs := clitest.Run(append(args, "--server", address)...); code != 0 {
+			t.Fatalf("%v: %s%s", args, out, errs)
+		}
+	}
+	cmd.Args = append(cmd.Args, address, "mine")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, part := range []string{"load: ", "job: ", "tenant: ", "timeline: ", "forecasts: ", "energy: "} {
+		if !strings.Contains(string(out), "\n"+part) && !strings.HasPrefix(string(out), part) {
+			t.Errorf("no %q in\n%s", part, out)
+		}
+	}
+}
+
 // A scheduler in Python, of a type that is not simulated, registers, sends events, and applies and
 // acknowledges pinned values, through a restart of the service and of its own.
 func TestPythonScheduler(t *testing.T) {

@@ -256,7 +256,7 @@ func TestDecide(t *testing.T) {
 	here := s.pages + "/schedulers/demo/configurations/" + number
 	p.visit(here)
 	p.check("proposal", "(?s)waits for a decision.*What changes.*preemptions per job.*Winners and losers.*all jobs.*"+
-		"What speaks against it.*Earlier promises.*_limit off")
+		"What speaks against it.*Earlier promises.*Promised change and what followed.*_limit off")
 
 	// The chart by the keyboard.
 	p.do(chromedp.Focus(".chart svg[aria-label*=future]"), chromedp.KeyEvent(kb.End))

@@ -312,8 +312,28 @@ export function Promises(p: { earlier: Configuration[]; name: string; style: Sty
         { name: "Watched", kind: "simulated", text: true, cell: (c) => c.incident?.reason ? <span class="bad-t">worse than promised: {c.incident.reason}</span>
           : "not found worse" },
       ]} />
+      <PromiseChart earlier={p.earlier} />
     </Section>
   );
+}
+
+// PromiseChart draws the change that rounds predicted, and that of the first metric that was reported.
+function PromiseChart(p: { earlier: Configuration[] }) {
+  const metric = p.earlier.flatMap((c) => c.reportedMetrics ?? []).find((m) => m.previous?.mean)?.metricId;
+  const points = (y: (c: Configuration) => number | undefined) => p.earlier.flatMap((c) => {
+    const v = y(c);
+    return v === undefined ? [] : [{ x: Number(c.revision), y: v }];
+  }).sort((a, b) => a.x - b.x);
+  const promised = points((c) => c.evidence?.controllableRatio ? c.evidence.controllableRatio - 1 : undefined);
+  if (!promised.length) return null;
+  const came = points((c) => {
+    const m = c.reportedMetrics?.find((m) => m.metricId === metric);
+    return m?.mean !== undefined && m.previous?.mean ? m.mean / m.previous.mean - 1 : undefined;
+  });
+  return <Chart title="Promised change and what followed" kind="predicted" xName="Revision" dots x={(v) => f.count(v)} y={(v) => f.percent(v)} series={[
+    { name: "promised, of what settings can influence", color: "c4", points: promised },
+    ...came.length ? [{ name: `${f.metricName(metric!)} since, of before`, kind: "observed" as const, color: "c7" as const, points: came }] : [],
+  ]} />;
 }
 
 // Native is the lines that change in the scheduler's own configuration file.
