@@ -2,8 +2,11 @@ package controller
 
 import (
 	"context"
+	"time"
 
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
 )
 
 // Remembered is the number of event ids kept to recognise duplicates.
@@ -54,4 +57,15 @@ func (s *Service) Preload(all []Request) {
 	for _, r := range all {
 		s.requests.put(r)
 	}
+}
+
+// AskedWaits is why a job of a scheduler with a space waits at an instant of a ledger, by the simulation.
+func AskedWaits(ctx context.Context, scheduler string, of *space.Space, l *workload.Ledger, job string,
+	at time.Duration) (out Waits, err error) {
+	h, _ := l.Job(job, at)
+	if out.Waits, err = l.Waits(ctx, &h, at); err != nil {
+		return out, err
+	}
+	v := &snapshot{Scheduler: Scheduler{Registration: Registration{Type: scheduler}}, space: of}
+	return out, out.ask(ctx, nil, v, l, job)
 }

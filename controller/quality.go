@@ -108,8 +108,8 @@ func limitedGrades(g *generation.Grades, zero time.Time, begin, kept time.Durati
 // keptGrades bounds the schedulers whose grades are kept: each takes memory for the forecasts of all hours.
 const keptGrades = 8
 
-// keepGrades keeps the grades of a scheduler in place of those that were not asked for as long. The caller must have the
-// room of grades.
+// keepGrades keeps the grades of a scheduler in place of those that were not asked for as long. The caller must have
+// the room of grades.
 func (s *Service) keepGrades(m *schedulerState, g graded) {
 	keep := func(m *schedulerState, g graded) {
 		m.mu.Lock()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
-	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -75,10 +74,6 @@ func (s *Service) Waits(ctx context.Context, id, job string) (out Waits, err err
 
 // ask asks the model of the scheduler at instants spread over the open parts, each for those around it.
 func (w *Waits) ask(ctx context.Context, turn round.Turn, v *snapshot, ledger *workload.Ledger, job string) error {
-	scheduler, err := schedulers.Find(v.Type)
-	if err != nil {
-		return err
-	}
 	n := min(len(w.Open), mostAsked)
 	for i := 0; i < n; i++ {
 		part := w.Open[i*len(w.Open)/n : (i+1)*len(w.Open)/n]
@@ -98,7 +93,7 @@ func (w *Waits) ask(ctx context.Context, turn round.Turn, v *snapshot, ledger *w
 				continue
 			}
 		}
-		r, waits, err := seen.Refusal(ctx, scheduler.New(config), past, job)
+		r, waits, err := seen.Refusal(ctx, v.Type, config, past, job)
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -21,10 +23,15 @@ type Refusal struct {
 // refusalSpans are the times in which cycles of the scheduler may come.
 var refusalSpans = []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute}
 
-// Refusal simulates a policy from the snapshot on, in which no job comes or ends, until it starts a job or has a reason
+// Refusal simulates a configuration of a scheduler from the snapshot on, in which no job comes or ends, until it starts a job or has a reason
 // not to. It reports whether the job waits then and fits the cluster.
-func (s *Snapshot) Refusal(ctx context.Context, policy simulator.Policy, past *simulator.Past, job string) (out Refusal,
-	ok bool, err error) {
+func (s *Snapshot) Refusal(ctx context.Context, scheduler string, c space.Config, past *simulator.Past,
+	job string) (out Refusal, ok bool, err error) {
+	of, err := schedulers.Find(scheduler)
+	if err != nil {
+		return out, false, ErrNoModel
+	}
+	policy := of.New(c)
 	state, _ := fitting(&s.State)
 	id := simulator.ID(-1)
 	left := make([]time.Duration, len(state.Jobs))
