@@ -11,7 +11,8 @@ import (
 )
 
 // refused is the longest answer of a simulated scheduler to a job of the events, "asked".
-func refused(t *testing.T, scheduler string, cluster workload.Cluster, events func(*workload.Ledger)) controller.ModelledWait {
+func refused(t *testing.T, scheduler string, cluster workload.Cluster,
+	events func(*workload.Ledger)) controller.ModelledWait {
 	t.Helper()
 	s, err := schedulers.Find(scheduler)
 	if err != nil {

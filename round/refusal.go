@@ -23,8 +23,8 @@ type Refusal struct {
 // refusalSpans are the times in which cycles of the scheduler may come.
 var refusalSpans = []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute}
 
-// Refusal simulates a configuration of a scheduler from the snapshot on, in which no job comes or ends, until it starts a job or has a reason
-// not to. It reports whether the job waits then and fits the cluster.
+// Refusal simulates a configuration of a scheduler from the snapshot on, in which no job comes or ends, until it starts
+// a job or has a reason not to. It reports whether the job waits then and fits the cluster.
 func (s *Snapshot) Refusal(ctx context.Context, scheduler string, c space.Config, past *simulator.Past,
 	job string) (out Refusal, ok bool, err error) {
 	of, err := schedulers.Find(scheduler)
