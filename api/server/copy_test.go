@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -149,6 +151,27 @@ func TestStaleReadsOfRoles(t *testing.T) {
 	if _, err := read(); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("refused by the copy, without a leader: %v", err)
 	}
+}
+
+// TestGateOfStrangers: connections that never shake hands cannot exhaust a gate, and nodes pass it beside them.
+func TestGateOfStrangers(t *testing.T) {
+	n, _, _, _ := through(t, func() bool { return true })
+	n.place.Store(1)
+	before := runtime.NumGoroutine()
+	for range 200 {
+		c := must[net.Conn](t)(net.Dial("tcp", n.leader.Address))
+		defer c.Close()
+	}
+	for range 20 {
+		time.Sleep(10 * time.Millisecond)
+		if more := runtime.NumGoroutine() - before; more > 140 { // two for a handshake
+			t.Fatalf("%d goroutines for 200 connections", more)
+		}
+	}
+	if _, err := n.front.Place(t.Context()); err != nil {
+		t.Error(err)
+	}
+	n.front.HangUp()
 }
 
 // TestPlace: the leader says its place in the log while it may answer, and not before it knows it.

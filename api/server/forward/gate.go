@@ -15,6 +15,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -86,6 +87,10 @@ func (i *Identity) accept(known func(node string) ([]byte, error)) *tls.Config {
 // handshakeTime bounds the handshake of a connection.
 const handshakeTime = 10 * time.Second
 
+// maxShaking bounds the connections before the end of their handshake. One more ends the oldest, which a node's
+// seldom is: it takes milliseconds.
+const maxShaking = 64
+
 // placeIdle is how long a node may ask nothing.
 const placeIdle = time.Minute
 
@@ -102,8 +107,9 @@ type Gate struct {
 	close    func()
 	wait     sync.WaitGroup
 
-	mu    sync.Mutex
-	conns map[net.Conn]bool // nil once closed
+	mu      sync.Mutex
+	conns   map[net.Conn]bool // nil once closed
+	shaking []net.Conn        // in their handshake, the oldest first
 }
 
 // NewGate makes a gate on a listener. Valid reports whether the leader may answer. Place returns an entry of the log up
@@ -162,7 +168,20 @@ func (g *Gate) keep(c net.Conn) bool {
 		return false
 	}
 	g.conns[c] = true
+	if g.shaking = append(g.shaking, c); len(g.shaking) > maxShaking {
+		_ = g.shaking[0].Close()
+		g.shaking = g.shaking[1:]
+	}
 	return true
+}
+
+// shaken notes that the handshake of a connection is over.
+func (g *Gate) shaken(c net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.shaking, c); i >= 0 {
+		g.shaking = slices.Delete(g.shaking, i, i+1)
+	}
 }
 
 func (g *Gate) forget(c net.Conn) {
@@ -177,6 +196,7 @@ func (g *Gate) let(c net.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTime)
 	err := secure.HandshakeContext(ctx)
 	cancel()
+	g.shaken(c)
 	to := g.Web.(*entrance)
 	switch secure.ConnectionState().NegotiatedProtocol {
 	case protocolRPC:
