@@ -340,18 +340,21 @@ type Endpoint struct {
 	TokenFile string `yaml:"token-file"`
 	// MaxStaleness lets a node answer reads of configurations, of revisions of schedulers, and of the audit log from
 	// its copy of the records: the answer has all that was acknowledged this long before the call. The header
-	// autosched-staleness of such an answer says how old it may be. With 0 every answer is the leader's.
+	// autosched-staleness of such an answer says how old it may be. With 0 every answer is the leader's, and so are
+	// the configurations that a Client polls: those of copies could go back.
 	MaxStaleness time.Duration `yaml:"max-staleness"`
 }
 
 // maxStalenessKey is the metadata of calls whose answers may be old.
 const maxStalenessKey = "autosched-max-staleness"
 
-// unary says how old the answer to a call may be.
+// unary says how old the answer to a call may be, unless the call does.
 func (e Endpoint) unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
-	return invoke(metadata.AppendToOutgoingContext(ctx, maxStalenessKey, e.MaxStaleness.String()), method, req, reply,
-		conn, options...)
+	if md, _ := metadata.FromOutgoingContext(ctx); len(md.Get(maxStalenessKey)) == 0 {
+		ctx = metadata.AppendToOutgoingContext(ctx, maxStalenessKey, e.MaxStaleness.String())
+	}
+	return invoke(ctx, method, req, reply, conn, options...)
 }
 
 // SystemRoots is an Endpoint.CA that stands for the authorities of the system.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -152,10 +153,11 @@ func (c *Client) tellPaused(p *pb.WatchConfigurationsResponse_Paused) {
 // poll asks for the configuration as often as the service says.
 func (c *Client) poll(ctx context.Context, offer func(*pb.Configuration)) error {
 	etag := ""
+	newest := metadata.AppendToOutgoingContext(ctx, maxStalenessKey, "0s")
 	for {
 		var got *pb.GetCurrentConfigurationResponse
 		err := c.persist(ctx, func() (err error) {
-			got, err = c.config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: c.name,
+			got, err = c.config.GetCurrentConfiguration(newest, &pb.GetCurrentConfigurationRequest{Name: c.name,
 				IfNoneMatch: etag, InstanceId: c.o.Instance})
 			return err
 		})
