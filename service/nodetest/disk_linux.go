@@ -12,13 +12,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
 // Disk is a file system of its own in a file.
 type Disk struct {
-	Dir   string // where it is mounted
-	image string
+	Dir    string // where it is mounted
+	image  string
+	blocks *blocks // nil of a disk whose power is not cut
+	fuse   *fuse.Server
 }
 
 // NewDisk makes and mounts an ext4 file system. It needs root.
@@ -31,16 +34,60 @@ func NewDisk(dir string, megabytes int) (*Disk, error) {
 	if err == nil {
 		err = os.Truncate(d.image, int64(megabytes)<<20)
 	}
-	for _, command := range [][]string{{"mkfs.ext4", "-q", "-m", "0", d.image}, {"mount", "-o", "loop", d.image, dir}} {
-		if err != nil {
-			break
-		}
-		var out []byte
-		if out, err = exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-			err = fmt.Errorf("%s: %w: %s", command[0], err, strings.TrimSpace(string(out)))
-		}
+	if err == nil {
+		err = d.format()
 	}
 	return d, err
+}
+
+// NewCutDisk makes and mounts a disk in memory whose power can be cut. One that lies acknowledges flushes that it does
+// not do. It needs root and FUSE.
+func NewCutDisk(dir string, megabytes int, lies bool) (*Disk, error) {
+	d := &Disk{Dir: dir, image: filepath.Join(dir+".fuse", "disk"), blocks: newBlocks(int64(megabytes) << 20)}
+	err := errors.Join(os.MkdirAll(dir, 0o700), os.MkdirAll(dir+".fuse", 0o700))
+	if err == nil {
+		d.fuse, err = d.blocks.mount(dir + ".fuse")
+	}
+	if err == nil {
+		err = closeOnExec()
+	}
+	if err == nil {
+		err = d.format()
+	}
+	d.blocks.lies = lies
+	return d, err
+}
+
+// format makes a file system, and mounts it.
+func (d *Disk) format() error {
+	if err := command("mkfs.ext4", "-q", "-m", "0", "-b", strconv.Itoa(blockSize), d.image); err != nil {
+		return err
+	}
+	return d.mount()
+}
+
+func (d *Disk) mount() error { return command("mount", "-o", "loop", d.image, d.Dir) }
+
+func command(name string, args ...string) error {
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// Cut is the content of a disk after a power cut now, with a share of the blocks that are not flushed.
+func (d *Disk) Cut(random *rand.Rand, percent int) (image map[int64]*[blockSize]byte) {
+	return d.blocks.image(random, percent)
+}
+
+// Restart mounts the content of a cut in place of the present one. No process may have files open.
+func (d *Disk) Restart(image map[int64]*[blockSize]byte) error {
+	if err := d.unmount(); err != nil {
+		return err
+	}
+	d.blocks.become(image)
+	return d.mount()
 }
 
 // ballast is the file that fills a disk.
@@ -162,6 +209,14 @@ func (d *Disk) Flushes() (int64, error) {
 
 // Close unmounts and removes the disk.
 func (d *Disk) Close() error {
+	err := d.unmount()
+	if d.fuse != nil {
+		return errors.Join(err, d.fuse.Unmount())
+	}
+	return errors.Join(err, os.Remove(d.image))
+}
+
+func (d *Disk) unmount() error {
 	err := unix.Unmount(d.Dir, 0)
 	for range 50 { // a process that was killed may hold it for a moment
 		if !errors.Is(err, unix.EBUSY) {
@@ -170,5 +225,5 @@ func (d *Disk) Close() error {
 		time.Sleep(100 * time.Millisecond)
 		err = unix.Unmount(d.Dir, 0)
 	}
-	return errors.Join(err, os.Remove(d.image))
+	return err
 }

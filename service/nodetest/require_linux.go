@@ -34,3 +34,20 @@ func Require(t testing.TB) {
 	}
 	t.Skip("no nodes in network namespaces: ", reason)
 }
+
+// RequireFUSE is Require where a FUSE file system can be mounted, too; AUTOSCHED_REQUIRE_FUSE is 1 where it must be.
+func RequireFUSE(t testing.TB) {
+	t.Helper()
+	Require(t)
+	server, err := newBlocks(blockSize).mount(t.TempDir())
+	switch {
+	case err == nil:
+		if err := server.Unmount(); err != nil {
+			t.Fatal(err)
+		}
+	case os.Getenv("AUTOSCHED_REQUIRE_FUSE") == "1":
+		t.Fatal("no file system can be mounted with FUSE: ", err)
+	default:
+		t.Skip("no file system can be mounted with FUSE: ", err)
+	}
+}

@@ -118,6 +118,35 @@ func Faults(hold, pause time.Duration) []Fault {
 	}
 }
 
+// PowerCut is the loss of the power of all nodes at once, for a moment. Their disks must be of [NewCutDisk].
+func PowerCut() Fault {
+	return Fault{"power cut", 0, func(c *Cluster, _ context.Context, _ int) (func() error, string, error) {
+		// Nothing that is answered after the cut reaches a client.
+		for _, n := range c.Nodes {
+			if err := c.Net.Unplug(n.Index, true); err != nil {
+				return nil, "", err
+			}
+		}
+		percent := 25 * c.Random.IntN(5)
+		var images []map[int64]*[blockSize]byte
+		for _, n := range c.Nodes {
+			images = append(images, n.Disk.Cut(c.Random, percent))
+		}
+		for i, n := range c.Nodes {
+			if err := errors.Join(n.Stop(syscall.SIGKILL), n.Disk.Restart(images[i]), c.Net.Unplug(i, false)); err != nil {
+				return nil, "", err
+			}
+		}
+		return func() error {
+			var errs []error
+			for _, n := range c.Nodes {
+				errs = append(errs, n.Start())
+			}
+			return errors.Join(errs...)
+		}, fmt.Sprint(percent, " % of the blocks that were not flushed"), nil
+	}}
+}
+
 // Begin registers the schedulers, and waits until every node answers.
 func (c *Cluster) Begin(ctx context.Context) error {
 	if err := c.Load.Register(ctx); err != nil {
