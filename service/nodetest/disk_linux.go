@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -40,22 +41,30 @@ func NewDisk(dir string, megabytes int) (*Disk, error) {
 	return d, err
 }
 
-// NewCutDisk makes and mounts a disk in memory whose power can be cut. One that lies acknowledges flushes that it does
-// not do. It needs root and FUSE.
-func NewCutDisk(dir string, megabytes int, lies bool) (*Disk, error) {
-	d := &Disk{Dir: dir, image: filepath.Join(dir+".fuse", "disk"), blocks: newBlocks(int64(megabytes) << 20)}
-	err := errors.Join(os.MkdirAll(dir, 0o700), os.MkdirAll(dir+".fuse", 0o700))
+// NewCutDisk makes and mounts a disk in memory whose power can be cut. It needs root and FUSE.
+func NewCutDisk(dir string, megabytes int) (*Disk, error) {
+	d := &Disk{Dir: dir}
+	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		d.fuse, err = d.blocks.mount(dir + ".fuse")
-	}
-	if err == nil {
-		err = closeOnExec()
+		err = d.serve(newBlocks(int64(megabytes) << 20))
 	}
 	if err == nil {
 		err = d.format()
 	}
-	d.blocks.lies = lies
 	return d, err
+}
+
+// serve shows blocks as a file of a FUSE file system of its own, which becomes the disk's image.
+func (d *Disk) serve(b *blocks) error {
+	at, err := os.MkdirTemp(filepath.Dir(d.Dir), filepath.Base(d.Dir)+"-fuse-*")
+	if err == nil {
+		d.fuse, err = b.mount(at)
+	}
+	if err == nil {
+		err = closeOnExec()
+	}
+	d.image, d.blocks = filepath.Join(at, "disk"), b
+	return err
 }
 
 // format makes a file system, and mounts it.
@@ -81,13 +90,19 @@ func (d *Disk) Cut(random *rand.Rand, percent int) (image map[int64]*[blockSize]
 	return d.blocks.image(random, percent)
 }
 
-// Restart mounts the content of a cut in place of the present one. No process may have files open.
+// Restart mounts the content of a cut in place of the present one. No process may have files open. The image is a new
+// one, so that nothing that the kernel keeps of the former one is in it.
 func (d *Disk) Restart(image map[int64]*[blockSize]byte) error {
-	if err := d.unmount(); err != nil {
-		return err
+	next := newBlocks(d.blocks.size)
+	next.live, next.flushed = image, maps.Clone(image)
+	err := d.unmount()
+	if err == nil {
+		err = d.serve(next)
 	}
-	d.blocks.become(image)
-	return d.mount()
+	if err == nil {
+		err = d.mount()
+	}
+	return err
 }
 
 // ballast is the file that fills a disk.
@@ -210,20 +225,33 @@ func (d *Disk) Flushes() (int64, error) {
 // Close unmounts and removes the disk.
 func (d *Disk) Close() error {
 	err := d.unmount()
-	if d.fuse != nil {
-		return errors.Join(err, d.fuse.Unmount())
+	if d.blocks == nil {
+		err = errors.Join(err, os.Remove(d.image))
 	}
-	return errors.Join(err, os.Remove(d.image))
+	return err
 }
 
+// unmount unmounts the disk, and the FUSE file system of its image.
 func (d *Disk) unmount() error {
-	err := unix.Unmount(d.Dir, 0)
+	err := unmount(d.Dir)
+	if d.blocks != nil {
+		err = errors.Join(err, unmount(filepath.Dir(d.image)))
+		if err == nil {
+			d.fuse.Wait()
+			err = os.Remove(filepath.Dir(d.image))
+		}
+	}
+	return err
+}
+
+func unmount(dir string) error {
+	err := unix.Unmount(dir, 0)
 	for range 50 { // a process that was killed may hold it for a moment
 		if !errors.Is(err, unix.EBUSY) {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)
-		err = unix.Unmount(d.Dir, 0)
+		err = unix.Unmount(dir, 0)
 	}
 	return err
 }

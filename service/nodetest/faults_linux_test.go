@@ -213,6 +213,47 @@ func TestDisk(t *testing.T) {
 	}
 }
 
+// TestCutDisk: a power cut leaves what was synced, and of the rest a share.
+func TestCutDisk(t *testing.T) {
+	RequireFUSE(t)
+	d, err := NewCutDisk(filepath.Join(t.TempDir(), "disk"), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	text := bytes.Repeat([]byte("0123456789abcdef"), 4096)
+	write := func(name string, sync bool) {
+		t.Helper()
+		f, err := os.Create(filepath.Join(d.Dir, name))
+		if err == nil {
+			_, err = f.Write(text)
+		}
+		if err == nil && sync {
+			err = f.Sync()
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, percent := range []int{0, 50, 100} {
+		write("synced", true)
+		write("not", false)
+		if err := d.Restart(d.Cut(rand.New(rand.NewPCG(1, 1)), percent)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(d.Dir, "synced")); err != nil || !bytes.Equal(got, text) {
+			t.Errorf("%d %%: what was synced has %d bytes, %v", percent, len(got), err)
+		}
+		if got, err := os.ReadFile(filepath.Join(d.Dir, "not")); err == nil && bytes.Equal(got, text) {
+			t.Errorf("%d %%: what no program synced is there", percent)
+		}
+	}
+}
+
 // TestNode: a node's process is killed, stopped and started again, and its end by itself is noticed.
 func TestNode(t *testing.T) {
 	Require(t)

@@ -118,8 +118,9 @@ func Faults(hold, pause time.Duration) []Fault {
 	}
 }
 
-// PowerCut is the loss of the power of all nodes at once, for a moment. Their disks must be of [NewCutDisk].
-func PowerCut() Fault {
+// PowerCut is the loss of the power of all nodes at once, for a moment, which leaves a share of the blocks that were not
+// flushed. The disks must be of [NewCutDisk].
+func PowerCut(percent int) Fault {
 	return Fault{"power cut", 0, func(c *Cluster, _ context.Context, _ int) (func() error, string, error) {
 		// Nothing that is answered after the cut reaches a client.
 		for _, n := range c.Nodes {
@@ -127,13 +128,17 @@ func PowerCut() Fault {
 				return nil, "", err
 			}
 		}
-		percent := 25 * c.Random.IntN(5)
 		var images []map[int64]*[blockSize]byte
 		for _, n := range c.Nodes {
 			images = append(images, n.Disk.Cut(c.Random, percent))
 		}
+		for _, n := range c.Nodes { // a process may keep the disks of others mounted
+			if err := n.Stop(syscall.SIGKILL); err != nil {
+				return nil, "", err
+			}
+		}
 		for i, n := range c.Nodes {
-			if err := errors.Join(n.Stop(syscall.SIGKILL), n.Disk.Restart(images[i]), c.Net.Unplug(i, false)); err != nil {
+			if err := errors.Join(n.Disk.Restart(images[i]), c.Net.Unplug(i, false)); err != nil {
 				return nil, "", err
 			}
 		}
@@ -144,6 +149,18 @@ func PowerCut() Fault {
 			}
 			return errors.Join(errs...)
 		}, fmt.Sprint(percent, " % of the blocks that were not flushed"), nil
+	}}
+}
+
+// Restart stops a node in order, which next names, and starts it again after change.
+func Restart(kind string, next func(c *Cluster) int, change func(node *Node) error) Fault {
+	return Fault{kind, 0, func(c *Cluster, _ context.Context, _ int) (func() error, string, error) {
+		n := c.Nodes[next(c)]
+		err := n.Stop(syscall.SIGTERM)
+		if err == nil {
+			err = change(n)
+		}
+		return n.Start, fmt.Sprint("node ", n.Index), err
 	}}
 }
 

@@ -28,16 +28,27 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// startCluster starts nodes on an empty disk each, in network namespaces, and connects a load to them.
+// startCluster starts nodes of this program, on an empty disk each.
 func startCluster(t *testing.T, nodes, rate int, seed uint64) *nodetest.Cluster {
 	t.Helper()
-	return startOn(t, nodes, rate, seed, func(dir string) (*nodetest.Disk, error) { return nodetest.NewDisk(dir, 2048) })
+	return clusterOf{nodes: nodes, rate: rate, seed: seed}.start(t)
 }
 
-// startOn is startCluster on disks that newDisk makes.
-func startOn(t *testing.T, nodes, rate int, seed uint64,
-	newDisk func(dir string) (*nodetest.Disk, error)) *nodetest.Cluster {
+// clusterOf says which nodes a test starts.
+type clusterOf struct {
+	nodes, rate int
+	seed        uint64
+	program     func(node int) string // a test binary of this package, as a node starts; this one if nil
+	cuts        bool                  // the power of the disks can be cut
+}
+
+// start starts nodes, in network namespaces, and connects a load to them.
+func (o clusterOf) start(t *testing.T) *nodetest.Cluster {
 	t.Helper()
+	nodes := o.nodes
+	if o.program == nil {
+		o.program = func(int) string { return os.Args[0] }
+	}
 	dir := t.TempDir()
 	network, err := nodetest.NewNet(nodes)
 	if err != nil {
@@ -70,8 +81,9 @@ func startOn(t *testing.T, nodes, rate int, seed uint64,
 		return conn
 	}
 	wrong := &nodetest.Violations{}
-	c := &nodetest.Cluster{Net: network, Wrong: wrong, Random: rand.New(rand.NewPCG(seed, 36)),
-		Engine: []int{enginePort}, Damaged: map[int]string{}, Damage: func(p string) bool { return !strings.Contains(p, "lost+found") }}
+	c := &nodetest.Cluster{Net: network, Wrong: wrong, Random: rand.New(rand.NewPCG(o.seed, 36)),
+		Engine: []int{enginePort}, Damaged: map[int]string{},
+		Damage: func(p string) bool { return !strings.Contains(p, "lost+found") }}
 	roots, err := apiclient.Endpoint{CA: in("ca.pem"), Cert: in("admin.pem"), Key: in("admin.key")}.TLS()
 	if err != nil {
 		t.Fatal(err)
@@ -83,13 +95,17 @@ func startOn(t *testing.T, nodes, rate int, seed uint64,
 	var conns []*grpc.ClientConn
 	var servers []string
 	for i := range nodes {
-		disk, err := newDisk(filepath.Join(dir, fmt.Sprint("node", i)))
+		place, newDisk := filepath.Join(dir, fmt.Sprint("node", i)), nodetest.NewDisk
+		if o.cuts {
+			newDisk = nodetest.NewCutDisk
+		}
+		disk, err := newDisk(place, 2048)
 		if err != nil {
 			t.Fatal(err)
 		}
 		log := filepath.Join(dir, fmt.Sprintf("node%d.log", i))
 		n := nodetest.NewNode(network, i, disk, log, func(n *nodetest.Node) *exec.Cmd {
-			child := exec.Command(os.Args[0])
+			child := exec.Command(o.program(i))
 			if nodes > 1 {
 				file := filepath.Join(dir, fmt.Sprintf("node%d.yaml", i))
 				if err := os.WriteFile(file, []byte(clusterFile(network, nodes, n, pki)), 0o600); err != nil {
@@ -123,7 +139,7 @@ func startOn(t *testing.T, nodes, rate int, seed uint64,
 		servers = append(servers, network.Host(i)+":7443")
 		conns = append(conns, connect(servers[i]))
 	}
-	c.Load = nodetest.NewLoad(conns, connect(strings.Join(servers, ",")), rate, wrong)
+	c.Load = nodetest.NewLoad(conns, connect(strings.Join(servers, ",")), o.rate, wrong)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := c.Begin(ctx); err != nil {
@@ -276,25 +292,6 @@ func TestOneNode(t *testing.T) {
 	}
 	c := startCluster(t, 1, number("AUTOSCHED_NODES_RATE", 1000), 1)
 	runRounds(t, c, ofKinds(nodetest.Faults(3*time.Second, 3*time.Second), kinds...), func(int) bool { return true }, "")
-}
-
-// TestPowerCut: a service of one process and one of three nodes lose nothing that they acknowledged when the power of
-// all fails at once; disks that do not flush are found out, or the test would see nothing.
-// AUTOSCHED_NODES_CUTS is the number of cuts of each.
-func TestPowerCut(t *testing.T) {
-	if os.Getenv("AUTOSCHED_NODES") != "1" {
-		t.Skip("of make nodes")
-	}
-	nodetest.RequireFUSE(t)
-	cuts, rate := number("AUTOSCHED_NODES_CUTS", 2), number("AUTOSCHED_NODES_RATE", 1000)
-	for _, nodes := range []int{1, 3} {
-		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
-			c := startOn(t, nodes, rate, uint64(cuts), func(dir string) (*nodetest.Disk, error) {
-				return nodetest.NewCutDisk(dir, 2048, false)
-			})
-			runRounds(t, c, slices.Repeat([]nodetest.Fault{nodetest.PowerCut()}, cuts), func(int) bool { return true }, "")
-		})
-	}
 }
 
 // ofKinds chooses faults by kind.
