@@ -232,10 +232,16 @@ slurm-24.11: ## Run the tests of the adapter on Slurm 24.11, in a chroot (needs 
 	@if [ "$$(id -u)" != 0 ]; then echo "slurm-24.11: SKIPPED, it needs root"; else GO="$(GO)" .ci/slurm-24.11 adapter/slurm \
 		-test.v -test.timeout 2h -test.run "$$([ "$(AUTOSCHED_SLURM)" = short ] && echo '^TestSlurm$$' || echo '^TestSlurm(|Applies|Backup|Faults|Killed|Refuses|Sites)$$')"; fi
 
-# AUTOSCHED_NODES_ROUNDS is the number of rounds of all kinds, AUTOSCHED_NODES_OUT the file of those that are done.
+# AUTOSCHED_NODES_ROUNDS is the number of rounds of all kinds, AUTOSCHED_NODES_OUT the file of those that are done,
+# AUTOSCHED_NODES_CUTS the number of power cuts.
 .PHONY: nodes
 nodes: ## Inject faults into a service of one and of three nodes, and check the answers that clients got (needs root).
-	AUTOSCHED_NODES=1 $(GO) test -count=1 -timeout 24h -v -run '^Test(OneNode|Nodes|NodesCost)$$' ./cmd/autosched/internal/serve
+	AUTOSCHED_NODES=1 $(GO) test -count=1 -timeout 24h -v -run '^Test(OneNode|Nodes|NodesCost|PowerCut|PowerCutFindsUnsyncedServers)$$' ./cmd/autosched/internal/serve
+
+# The previous version is the commit of service/nodetest/testdata/previous.
+.PHONY: upgrade
+upgrade: ## Upgrade three nodes and one process from the previous version under load, and back (needs root and git).
+	AUTOSCHED_NODES=1 $(GO) test -count=1 -timeout 1h -v -run '^Test(RollingUpgrade|UpgradeToNewEntries)$$' ./cmd/autosched/internal/serve
 
 # Of the module proxy's sources, in versions that are pinned, into the user's cache.
 .PHONY: kubernetes-build

@@ -62,6 +62,9 @@ func (d directory) check(now time.Time) {
 	if r.Layout > 0 {
 		d.OK("layout", "layout %d, for readers of version %d or later", r.Layout, r.Reader)
 	}
+	if r.Replica {
+		d.OK("replica", "of a cluster, with its log up to entry %d at least", r.Last)
+	}
 	d.files(r)
 	d.records(r, now)
 	if head, err := store.VerifyAudit(dir, ""); err != nil {

@@ -51,6 +51,16 @@ func TestDirectory(t *testing.T) {
 			t.Errorf("%s is %q", name, got[name])
 		}
 	}
+	if _, ok := got["replica"]; ok {
+		t.Error("a directory of its own is a replica")
+	}
+	replica := filepath.Join(t.TempDir(), "replica")
+	if s, err = store.Open(replica, store.Options{Replica: true}); err == nil {
+		err = s.Close()
+	}
+	if got, again := statuses(replica); err != nil || again != nil || got["replica"] != checkup.OK {
+		t.Errorf("of a replica: %v, %v, %v", got, err, again)
+	}
 	config := filepath.Join(dir, store.ConfigFile)
 	if err := os.Chmod(config, 0o644); err != nil {
 		t.Fatal(err)

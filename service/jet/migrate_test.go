@@ -86,3 +86,36 @@ func TestMoveThatDidNotEnd(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// When a majority of the servers lost their files, the records move from a replica that is left to new servers, and
+// nothing that was acknowledged is lost. The directory says how far the replica is.
+func TestMigrateFromReplica(t *testing.T) {
+	old := start(t, t.TempDir())
+	dir := filepath.Join(t.TempDir(), "replica")
+	s := lead(t, openReplica(t, old, Options{Dir: dir}), 1)
+	if err := s.Note(t.Context(), audit.Record{Resource: "schedulers/a"}); err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, 0, 700) // some after the last mark in config.db
+	last, _, _ := s.r.Position()
+	epoch := s.Epoch()
+	if err := errors.Join(s.Close(), s.r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := store.Inspect(dir); err != nil || !r.Replica || r.Last != last {
+		t.Errorf("a replica %v, at entry %d of %d: %v", r.Replica, r.Last, last, err)
+	}
+	e := start(t, t.TempDir())
+	m, err := Migrate(t.Context(), dir, e, Options{Log: testLog(t)})
+	if err != nil || m.Events != 700 || m.Audit != 1 {
+		t.Fatalf("%+v: %v", m, err)
+	}
+	led := lead(t, openReplica(t, e, Options{}), 1)
+	if led.Epoch().Counter <= epoch.Counter {
+		t.Errorf("epoch %+v after %+v", led.Epoch(), epoch)
+	}
+	add(t, led, 700, 1)
+	if got := ids(t, led.r); len(got) != 701 {
+		t.Errorf("%d events", len(got))
+	}
+}

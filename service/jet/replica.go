@@ -170,11 +170,11 @@ func (r *Replica) remake(ctx context.Context, why error) error {
 	return nil
 }
 
-// Close releases the directory. The replica must not be used any more.
+// Close releases the directory, which says how far it is. The replica must not be used any more.
 func (r *Replica) Close() error {
 	r.turn.Lock()
 	defer r.turn.Unlock()
-	return r.store.Close()
+	return errors.Join(r.store.Mark(), r.store.Close())
 }
 
 // Run follows the log until the context ends, while the node does not lead. An error means that this program cannot

@@ -372,8 +372,15 @@ func TestReplicaIsMadeAnewLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	newest := archivePrefix + "999999"
-	if _, err := objects.PutString(t.Context(), newest, "no archive"); err != nil {
+	all, err := archivesOf(t.Context(), objects)
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	whole, err := objects.GetBytes(t.Context(), all[0].name)
+	if err == nil {
+		_, err = objects.PutString(t.Context(), all[0].name, "no archive")
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := r.remake(t.Context(), errBehind); err == nil {
@@ -382,7 +389,11 @@ func TestReplicaIsMadeAnewLater(t *testing.T) {
 	if got := ids(t, r); len(got) != 0 { // it is open as it was
 		t.Errorf("events %v", got)
 	}
-	if err := objects.Delete(t.Context(), newest); err != nil {
+	if _, err := objects.PutBytes(t.Context(), all[0].name, whole); err != nil {
+		t.Fatal(err)
+	}
+	// The archive of a node that ended before it had checked it is left out.
+	if _, err := objects.PutString(t.Context(), archivePrefix+"999999", "no archive"); err != nil {
 		t.Fatal(err)
 	}
 	defer follow(t, r)()

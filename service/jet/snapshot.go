@@ -49,7 +49,8 @@ func archivesOf(ctx context.Context, objects jetstream.ObjectStore) (out []archi
 	return out, err
 }
 
-// restore makes a directory from the newest archive, or an empty one if there is none.
+// restore makes a directory from the newest archive that can be read, or an empty one if there is none at all. The log
+// goes on from an older one where the newest was not yet checked: a node ended before it was.
 func (r *Replica) restore(ctx context.Context, dir string) error {
 	objects, err := r.e.snapshots(ctx)
 	if err != nil {
@@ -62,16 +63,24 @@ func (r *Replica) restore(ctx context.Context, dir string) error {
 	if len(all) == 0 {
 		return os.MkdirAll(dir, 0o700)
 	}
-	in, err := objects.Get(ctx, all[0].name)
-	if err != nil {
-		return fmt.Errorf("archive %s: %w", all[0].name, err)
+	var errs []error
+	for _, one := range all {
+		in, err := objects.Get(ctx, one.name)
+		if err == nil {
+			_, err = store.RestoreReplica(in, dir)
+			err = errors.Join(err, in.Close())
+		}
+		if err == nil {
+			r.o.Log.Info("the replica is made from an archive", "entry", one.last)
+			return nil
+		}
+		r.o.Log.Error("an archive cannot be read", "entry", one.last, "err", err)
+		errs = append(errs, fmt.Errorf("archive %s: %w", one.name, err))
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
 	}
-	_, err = store.RestoreReplica(in, dir)
-	if err := errors.Join(err, in.Close()); err != nil {
-		return fmt.Errorf("archive %s: %w", all[0].name, err)
-	}
-	r.o.Log.Info("the replica is made from an archive", "entry", all[0].last)
-	return nil
+	return errors.Join(errs...)
 }
 
 // Temporary files and folders beside a replica.

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,7 +21,6 @@ type Disk struct {
 	Dir    string // where it is mounted
 	image  string
 	blocks *blocks // nil of a disk whose power is not cut
-	fuse   *fuse.Server
 }
 
 // NewDisk makes and mounts an ext4 file system. It needs root.
@@ -58,7 +56,7 @@ func NewCutDisk(dir string, megabytes int) (*Disk, error) {
 func (d *Disk) serve(b *blocks) error {
 	at, err := os.MkdirTemp(filepath.Dir(d.Dir), filepath.Base(d.Dir)+"-fuse-*")
 	if err == nil {
-		d.fuse, err = b.mount(at)
+		_, err = b.mount(at)
 	}
 	if err == nil {
 		err = closeOnExec()
@@ -231,14 +229,14 @@ func (d *Disk) Close() error {
 	return err
 }
 
-// unmount unmounts the disk, and the FUSE file system of its image.
+// unmount unmounts the disk, and the FUSE file system of its image: that at once by name, and in fact when no process
+// has the disk in a mount namespace of its own any more.
 func (d *Disk) unmount() error {
 	err := unmount(d.Dir)
 	if d.blocks != nil {
-		err = errors.Join(err, unmount(filepath.Dir(d.image)))
-		if err == nil {
-			d.fuse.Wait()
-			err = os.Remove(filepath.Dir(d.image))
+		at := filepath.Dir(d.image)
+		if err = errors.Join(err, unix.Unmount(at, unix.MNT_DETACH)); err == nil {
+			err = os.Remove(at)
 		}
 	}
 	return err

@@ -118,7 +118,7 @@ func Faults(hold, pause time.Duration) []Fault {
 	}
 }
 
-// PowerCut is the loss of the power of all nodes at once, for a moment, which leaves a share of the blocks that were not
+// PowerCut is the loss of the power of all nodes at once, for a moment. It leaves a share of the blocks that were not
 // flushed. The disks must be of [NewCutDisk].
 func PowerCut(percent int) Fault {
 	return Fault{"power cut", 0, func(c *Cluster, _ context.Context, _ int) (func() error, string, error) {
@@ -245,8 +245,12 @@ func (c *Cluster) Round(ctx context.Context, f Fault, atLeader bool) (r Round, e
 	if err := end(); err != nil {
 		return r, fmt.Errorf("the end of %s at node %d: %w", f.Kind, node, err)
 	}
-	c.revive(ctx, &r, node, f.Kind == "file damaged")
+	whole := c.revive(ctx, &r, node, f.Kind == "file damaged")
 	r.Whole = time.Since(over)
+	if !whole { // the checks below ask the nodes
+		r.Texts, r.Violations = c.Wrong.Take()
+		return r, ctx.Err()
+	}
 	wait(ctx, around)
 	finish()
 	o := c.Load.Outages(fault)
@@ -269,8 +273,8 @@ func (c *Cluster) ended() (n int) {
 }
 
 // revive starts processes that ended, and waits until every node answers. A node whose files were damaged may refuse
-// to start; it then begins with an empty disk, as an operator would have it.
-func (c *Cluster) revive(ctx context.Context, r *Round, node int, damaged bool) {
+// to start; it then begins with an empty disk, as an operator would have it. false means that not every node answers.
+func (c *Cluster) revive(ctx context.Context, r *Round, node int, damaged bool) bool {
 	const patient = 60 * time.Second
 	for deadline := time.Now().Add(patient); ; {
 		for _, n := range c.Nodes {
@@ -284,7 +288,7 @@ func (c *Cluster) revive(ctx context.Context, r *Round, node int, damaged bool) 
 		late := c.answers(ctx, 5*time.Second)
 		switch {
 		case late < 0 && c.whole() || ctx.Err() != nil:
-			return
+			return true
 		case damaged && late == node && r.Replaced == 0 && time.Until(deadline) < patient*3/4:
 			r.Replaced++
 			if err := errors.Join(c.Nodes[node].Stop(syscall.SIGKILL), empty(c.Nodes[node].Disk.Dir)); err != nil {
@@ -294,7 +298,7 @@ func (c *Cluster) revive(ctx context.Context, r *Round, node int, damaged bool) 
 		case time.Now().After(deadline):
 			c.Wrong.Addf("%v after %s not every node runs, answers and has all changes (node %d, -1 for all)", patient,
 				r.Kind, late)
-			return
+			return false
 		}
 		wait(ctx, 50*time.Millisecond)
 	}

@@ -463,8 +463,11 @@ func (f syncedFile) Close() error { return errors.Join(f.Sync(), f.File.Close())
 type Report struct {
 	// Layout is the directory's, and Reader the least version of its readers; 0 where config.db cannot be read.
 	Layout, Reader uint64
-	Schedulers     []controller.Saved
-	Studies        []studies.Saved
+	// Replica says that the directory follows the log of a cluster, of which it has all to entry Last, at least.
+	Replica    bool
+	Last       uint64
+	Schedulers []controller.Saved
+	Studies    []studies.Saved
 	// StudyDamage has a CorruptError for each study or trial that cannot be read.
 	StudyDamage []controller.Damage
 	Files       []FileReport
@@ -596,6 +599,8 @@ func (r *Store) inspectConfig(report *Report) (kept []workloads.Saved, damage er
 	var found []controller.Damage
 	var err error
 	report.Layout, report.Reader, err = r.versions()
+	note(nil, err)
+	report.Last, report.Replica, err = r.logged()
 	note(nil, err)
 	report.Schedulers, _, found, err = r.Load()
 	note(found, err)

@@ -538,15 +538,37 @@ func (r *Store) openReplica(adopt bool) error {
 	if err != nil || !want {
 		return err
 	}
+	r.replica.events, err = r.eventsPlace()
+	return err
+}
+
+// logged reports whether the directory follows a log, and up to which entry it has changes and events at least.
+func (r *Store) logged() (last uint64, is bool, err error) {
+	err = r.viewConfig(func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte(metaBucket))
+		is = b != nil && b.Get(replicaKey) != nil
+		p, err := placeIn(tx)
+		last = p.Sequence
+		return err
+	})
+	if err != nil || !is {
+		return last, is, err
+	}
+	events, err := r.eventsPlace()
+	return max(last, events), is, err
+}
+
+// eventsPlace is the last entry whose events are applied, 0 if no segment has one.
+func (r *Store) eventsPlace() (last uint64, err error) {
 	names, err := segmentNames(r.dir)
-	for i := len(names) - 1; i >= 0 && err == nil && r.replica.events == 0 && !isCheckpoint(names[i]); i-- {
+	for i := len(names) - 1; i >= 0 && err == nil && last == 0 && !isCheckpoint(names[i]); i-- {
 		err = r.view(names[i], func(tx *bolt.Tx) error {
 			p, err := placeIn(tx)
-			r.replica.events = p.Sequence
+			last = p.Sequence
 			return err
 		})
 	}
-	return err
+	return last, err
 }
 
 // unmarkSegments removes the places of a former log.

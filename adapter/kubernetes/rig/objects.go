@@ -144,7 +144,7 @@ func resource(client dynamic.Interface, o *unstructured.Unstructured) dynamic.Re
 }
 
 func createOne(ctx context.Context, client dynamic.Interface, o *unstructured.Unstructured) error {
-	made, err := resource(client, o).Create(ctx, o, metav1.CreateOptions{})
+	made, err := resource(client, o).Create(ctx, o, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 	if err != nil || o.GroupVersionKind().Group != "scheduling.volcano.sh" || o.GetKind() != "Queue" {
 		return err
 	}

@@ -28,8 +28,10 @@ func TestLiveDeploy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if filepath.Base(path) == "autosched.yaml" { // it is applied to a namespace
-			text = bytes.ReplaceAll(text, []byte("\nmetadata:\n"), []byte("\nmetadata:\n  namespace: autosched\n"))
+		// Applied to a namespace; the one of nodes to its own, as it has objects of the same names.
+		namespaces := map[string]string{"autosched.yaml": "autosched", "autosched-nodes.yaml": "nodes"}
+		if in := namespaces[filepath.Base(path)]; in != "" {
+			text = bytes.ReplaceAll(text, []byte("\nmetadata:\n"), []byte("\nmetadata:\n  namespace: "+in+"\n"))
 		}
 		if err := r.Create(t.Context(), text); err != nil {
 			t.Fatalf("%s: %v", path, err)
@@ -41,6 +43,8 @@ func TestLiveDeploy(t *testing.T) {
 	// The namespace of Volcano is there.
 	const more = `{apiVersion: v1, kind: Namespace, metadata: {name: kueue-system}}
 ---
+{apiVersion: v1, kind: Namespace, metadata: {name: nodes}}
+---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: volcano-scheduler-configmap, namespace: volcano-system},
  data: {volcano-scheduler.conf: "actions: allocate", kept: x}}
 `
@@ -48,7 +52,7 @@ func TestLiveDeploy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range []string{"autosched-kube.yaml", "autosched-kube-reader.yaml", "autosched-kube-tuner.yaml",
-		"autosched-kube-policy.yaml", "autosched.yaml"} {
+		"autosched-kube-policy.yaml", "autosched.yaml", "autosched-nodes.yaml"} {
 		create(filepath.Join(testshared.Root(t), "deploy", "kubernetes", f))
 	}
 	config := r.As("system:serviceaccount:autosched:autosched-kube")
