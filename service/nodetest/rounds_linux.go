@@ -275,7 +275,7 @@ func (c *Cluster) ended() (n int) {
 // revive starts processes that ended, and waits until every node answers. A node whose files were damaged may refuse
 // to start; it then begins with an empty disk, as an operator would have it. false means that not every node answers.
 func (c *Cluster) revive(ctx context.Context, r *Round, node int, damaged bool) bool {
-	const patient = 60 * time.Second
+	const patient = 3 * time.Minute // a copy that is made anew from the whole log takes more than one under load
 	for deadline := time.Now().Add(patient); ; {
 		for _, n := range c.Nodes {
 			if n.Running() {
@@ -289,7 +289,7 @@ func (c *Cluster) revive(ctx context.Context, r *Round, node int, damaged bool) 
 		switch {
 		case late < 0 && c.whole() || ctx.Err() != nil:
 			return true
-		case damaged && late == node && r.Replaced == 0 && time.Until(deadline) < patient*3/4:
+		case damaged && late == node && r.Replaced == 0 && time.Until(deadline) < patient-15*time.Second:
 			r.Replaced++
 			if err := errors.Join(c.Nodes[node].Stop(syscall.SIGKILL), empty(c.Nodes[node].Disk.Dir)); err != nil {
 				c.Wrong.Addf("node %d: %v", node, err)
