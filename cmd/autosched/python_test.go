@@ -34,8 +34,8 @@ func TestPythonJobs(t *testing.T) {
 	cmd := pythonExample(t, "jobs.py")
 	_, address := clitest.ServeProcess(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
 	for _, args := range [][]string{
-		{"scheduler", "register", "--builtin", "fifo", "--id", "mine", "--nodes", "14", "--gpus-per-node", "8"},
-		{"scheduler", "emulate", "--id", "mine", "--trace", "sample", "--to", "2017-10-03T13:00:00Z", "--nodes", "14",
+		{"scheduler", "register", "--builtin", "tiresias", "--id", "mine", "--nodes", "14", "--gpus-per-node", "8"},
+		{"scheduler", "emulate", "--id", "mine", "--trace", "sample", "--to", "2017-10-09T03:00:00Z", "--nodes", "14",
 			"--gpus-per-node", "8"},
 	} {
 		if code, out, errs := clitest.Run(append(args, "--server", address)...); code != 0 {

@@ -256,7 +256,7 @@ func TestDecide(t *testing.T) {
 	here := s.pages + "/schedulers/demo/configurations/" + number
 	p.visit(here)
 	p.check("proposal", "(?s)waits for a decision.*What changes.*preemptions per job.*Winners and losers.*all jobs.*"+
-		"What speaks against it.*Earlier promises.*Promised change and what followed.*_limit off")
+		"What speaks against it.*Earlier promises.*_limit off")
 
 	// The chart by the keyboard.
 	p.do(chromedp.Focus(".chart svg[aria-label*=future]"), chromedp.KeyEvent(kb.End))
@@ -280,7 +280,7 @@ func TestDecide(t *testing.T) {
 	restored := p.sees(`Rolled back: the service offers revision (\d+)`)[1]
 	p.sees("Revision " + number + " of demo was replaced by a later one")
 	p.visit(s.pages + "/schedulers/demo/configurations/" + restored)
-	p.sees("Revision " + restored + " of demo is in force")
+	p.sees("(?s)Revision " + restored + " of demo is in force.*Earlier promises.*Promised change and what followed")
 	audit := s.call(t, "admin", "audit", "list", "demo")
 	for _, reason := range []string{"waits look better: <b>try</b> ü", "tenant a waits longer"} {
 		if !strings.Contains(audit, reason) {
