@@ -94,6 +94,10 @@ func (w *Waits) ask(ctx context.Context, turn round.Turn, v *snapshot, ledger *w
 			}
 		}
 		r, waits, err := seen.Refusal(ctx, v.Type, config, past, job)
+		if errors.Is(err, round.ErrNoModel) {
+			w.Reason = err.Error()
+			return nil
+		}
 		if err != nil {
 			return err
 		}

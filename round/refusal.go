@@ -2,6 +2,7 @@ package round
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/autosched/autosched/schedulers"
@@ -24,7 +25,8 @@ type Refusal struct {
 var refusalSpans = []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute}
 
 // Refusal simulates a configuration of a scheduler from the snapshot on, in which no job comes or ends, until it starts
-// a job or has a reason not to. It reports whether the job waits then and fits the cluster.
+// a job or has a reason not to. It reports whether the job waits then, fits the cluster and has an answer. The error is
+// ErrNoModel for a scheduler that is not simulated.
 func (s *Snapshot) Refusal(ctx context.Context, scheduler string, c space.Config, past *simulator.Past,
 	job string) (out Refusal, ok bool, err error) {
 	of, err := schedulers.Find(scheduler)
@@ -69,5 +71,8 @@ func (s *Snapshot) Refusal(ctx context.Context, scheduler string, c space.Config
 		out.Cause = sim.CauseOf(id)
 		return nil
 	})
+	if errors.Is(err, simulator.ErrBudget) {
+		return out, false, nil
+	}
 	return out, err == nil, err
 }
