@@ -1,7 +1,6 @@
 package slurm
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -84,10 +83,11 @@ func (p *policy) cutOff(tries []entry, from int) []entry {
 // bindingLimit is the limit that holds a job back, in words.
 func (p *policy) bindingLimit(x *job) string {
 	asks := int64(p.layouts[x.layout].gpus)
+	things := map[workload.Resource]string{workload.LimitedGPUs: "GPUs", workload.LimitedJobs: "jobs"}
 	for _, b := range x.bounds {
 		if c := &p.limits.counters[b.counter]; b.binding && !c.limit.Allows(c.held, b.of(asks)) {
 			return fmt.Sprintf("%s: %d of %d %s are in use", scopeText(&c.limit), c.held, c.limit.Own+c.limit.Borrow,
-				cmp.Or(map[workload.Resource]string{workload.LimitedGPUs: "GPUs"}[c.limit.Resource], "jobs"))
+				things[c.limit.Resource])
 		}
 	}
 	return ""

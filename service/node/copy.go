@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -35,7 +34,6 @@ type reading struct {
 	copy    Copy
 	open    func(service.Copy) (*service.Reader, error)
 	elapsed func() time.Duration
-	log     *slog.Logger
 
 	closing sync.WaitGroup // of readers
 

@@ -43,7 +43,7 @@ func TestReadingKeepsTheBound(t *testing.T) {
 	now, opened := time.Duration(0), 0
 	var broken error
 	c := &behindCopy{of: dir, applied: 10}
-	r := &reading{copy: c, elapsed: func() time.Duration { return now }, log: slog.New(slog.DiscardHandler),
+	r := &reading{copy: c, elapsed: func() time.Duration { return now },
 		open: func(of service.Copy) (*service.Reader, error) {
 			opened++
 			if broken != nil {

@@ -96,7 +96,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	n.lease = &lease{bucket: o.Bucket, length: o.Lease, elapsed: o.Elapsed, log: o.Log, own: record{Node: o.Name,
 		Process: o.NewID(), Address: o.Peer, Certificate: n.identity.Certificate()}}
-	n.reading = &reading{copy: o.Copy, open: o.Reader, elapsed: o.Elapsed, log: o.Log}
+	n.reading = &reading{copy: o.Copy, open: o.Reader, elapsed: o.Elapsed}
 	n.front = forward.NewFront(n.identity, n.leader, &forward.Copy{Has: server.FromCopy, Read: n.read}, o.Log)
 	defer n.front.Close()
 	n.metrics = newMetrics(n)

@@ -241,7 +241,7 @@ func recordsFrom(b *bolt.Bucket, from []byte, last *uint64) (chunk [][2][]byte, 
 	}
 	c, before := b.Cursor(), []byte(nil)
 	for k, v := c.Seek(from); k != nil; k, v = c.Next() {
-		if bytes.Compare(k, before) <= 0 || before == nil && len(from) > 0 && !bytes.Equal(k, from) {
+		if !follows(k, before, from) {
 			return nil, nil, &CorruptError{Key: fmt.Sprintf("%x", k), Why: "it is out of order"}
 		}
 		before = k
@@ -252,6 +252,9 @@ func recordsFrom(b *bolt.Bucket, from []byte, last *uint64) (chunk [][2][]byte, 
 			continue
 		}
 		chunk = append(chunk, [2][]byte{bytes.Clone(k), bytes.Clone(v)})
+	}
+	if before == nil && len(from) > 0 {
+		return nil, nil, &CorruptError{Key: fmt.Sprintf("%x", from), Why: "it is not found again"}
 	}
 	return chunk, nil, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"os"
 
 	bolt "go.etcd.io/bbolt"
@@ -21,6 +22,30 @@ const (
 	metaSize   = 56
 )
 
+// metaSum is the checksum that a meta page must have.
+func metaSum(meta []byte) uint64 {
+	sum := fnv.New64a()
+	_, _ = sum.Write(meta[:metaSize])
+	return sum.Sum64()
+}
+
+// readMetas reads the meta pages of a file, as far as they are sound. The second error is the damage to one.
+func readMetas(in io.ReaderAt, pageSize int64) (metas [2][]byte, err, damage error) {
+	for page := range metas {
+		b := make([]byte, metaSize+8)
+		if _, err := in.ReadAt(b, int64(page)*pageSize+pageHeader); err != nil {
+			return metas, err, nil
+		}
+		if binary.NativeEndian.Uint64(b[metaSize:]) != metaSum(b) || page == 1 && metas[0] != nil &&
+			binary.NativeEndian.Uint64(b[metaCommit:]) == binary.NativeEndian.Uint64(metas[0][metaCommit:]) {
+			damage = fmt.Errorf("meta page %d is damaged: the last commit may be missing", page)
+			continue
+		}
+		metas[page] = b
+	}
+	return metas, nil, damage
+}
+
 // checkMetas registers a file that was just opened in metaErrs if one of its meta pages is damaged.
 func (r *Store) checkMetas(name string, db *bolt.DB) error {
 	f, err := os.Open(db.Path())
@@ -28,21 +53,11 @@ func (r *Store) checkMetas(name string, db *bolt.DB) error {
 		return err
 	}
 	defer f.Close()
-	var commits [2]uint64
-	for page := range commits {
-		b := make([]byte, metaSize+8)
-		if _, err := f.ReadAt(b, int64(page)*int64(db.Info().PageSize)+pageHeader); err != nil {
-			return err
-		}
-		sum := fnv.New64a()
-		_, _ = sum.Write(b[:metaSize])
-		commits[page] = binary.NativeEndian.Uint64(b[metaCommit:])
-		if binary.NativeEndian.Uint64(b[metaSize:]) != sum.Sum64() || page == 1 && commits[0] == commits[1] {
-			r.metaErrs.Store(name, &CorruptError{File: name,
-				Why: fmt.Sprintf("meta page %d is damaged: the last commit may be missing", page)})
-		}
+	_, err, damage := readMetas(f, int64(db.Info().PageSize))
+	if damage != nil {
+		r.metaErrs.Store(name, &CorruptError{File: name, Why: damage.Error()})
 	}
-	return nil
+	return err
 }
 
 // orderMetas swaps the meta pages of a copy if they are in each other's place.
@@ -85,9 +100,7 @@ func undoCommit(path string, commit uint64, pageSize int64) error {
 		}
 		before := b[1-page]
 		binary.NativeEndian.PutUint64(before[metaCommit:], commit)
-		sum := fnv.New64a()
-		_, _ = sum.Write(before[:metaSize])
-		binary.NativeEndian.PutUint64(before[metaSize:], sum.Sum64())
+		binary.NativeEndian.PutUint64(before[metaSize:], metaSum(before[:]))
 		if _, err := f.WriteAt(before[:], int64(page)*pageSize+pageHeader); err != nil {
 			return storageError(err)
 		}

@@ -2,10 +2,10 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"maps"
 	"os"
@@ -78,22 +78,13 @@ func (p *pageCheck) meta() (newest []byte, err error) {
 		return nil, err
 	}
 	p.size = uint64(binary.NativeEndian.Uint32(size[:]))
-	last := uint64(0)
-	for page := range int64(2) {
-		b := make([]byte, metaSize+8)
-		if _, err := p.in.ReadAt(b, page*int64(p.size)+pageHeader); err != nil {
-			return nil, err
-		}
-		sum := fnv.New64a()
-		_, _ = sum.Write(b[:metaSize])
-		if binary.NativeEndian.Uint64(b[metaSize:]) != sum.Sum64() {
-			return nil, fmt.Errorf("meta page %d is damaged: the last commit may be missing", page)
-		}
-		if commit := binary.NativeEndian.Uint64(b[metaCommit:]); commit >= last {
-			newest, last = b, commit
-		}
+	metas, err, damage := readMetas(p.in, int64(p.size))
+	if err != nil || damage != nil {
+		return nil, cmp.Or(damage, err)
 	}
-	return newest, nil
+	return slices.MaxFunc(metas[:], func(a, b []byte) int {
+		return cmp.Compare(binary.NativeEndian.Uint64(a[metaCommit:]), binary.NativeEndian.Uint64(b[metaCommit:]))
+	}), nil
 }
 
 // page reads a page with those that it flows over to.
@@ -325,16 +316,22 @@ func (r *Store) checkFile(name string, sums bool) error {
 	var found *CorruptError
 	errno := syscall.Errno(0)
 	if err != nil && !errors.As(err, &found) && !errors.As(err, &errno) {
-		err = fmt.Errorf("%w: %w", &CorruptError{File: name, Why: err.Error()}, err)
+		err = &CorruptError{File: name, Why: err.Error(), free: errors.Is(err, errFree)}
 	}
 	return err
+}
+
+// ofFree reports whether an error of checkFile is of the list of free pages alone.
+func ofFree(err error) bool {
+	var found *CorruptError
+	return errors.As(err, &found) && found.free
 }
 
 // prepare checks the pages of a file that is about to be written. It writes a file anew whose list of free pages is
 // damaged, as a commit would write over records. A segment with another damage must not be written.
 func (r *Store) prepare(name string) error {
 	err := r.checkFile(name, false)
-	if !errors.Is(err, errFree) {
+	if !ofFree(err) {
 		if dayOf(name) == "" || errors.Is(err, os.ErrNotExist) {
 			err = nil // records of other files are checked when they are read
 		}
@@ -346,7 +343,7 @@ func (r *Store) prepare(name string) error {
 	}
 	defer db.Close()
 	why := r.checkFile(name, false) // while no other process writes
-	if !errors.Is(why, errFree) {
+	if !ofFree(why) {
 		return nil
 	}
 	path := filepath.Join(r.dir, name)

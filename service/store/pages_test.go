@@ -249,6 +249,17 @@ func TestDamagedReplicaIsRefused(t *testing.T) {
 			t.Errorf("%s, byte %d: %v, %v, %v", kind, at, ids, damage, err)
 		}
 	}
+	older := append([]byte(nil), files[name]...) // both meta pages are of one commit
+	copy(older[os.Getpagesize()+pageHeader:][:metaSize+8], older[pageHeader:])
+	dir := t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, configFile), files[configFile], 0o600),
+		os.WriteFile(filepath.Join(dir, name), older, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := open(dir); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a file without its last commit: %v", err)
+		_ = r.Close()
+	}
 	if refused < 20 {
 		t.Errorf("%d replicas are refused", refused)
 	}

@@ -16,6 +16,7 @@ type CorruptError struct {
 	Bucket string
 	Key    string // as text, or hexadecimal
 	Why    string
+	free   bool // of the list of free pages, and of nothing else
 }
 
 func (e *CorruptError) Error() string {

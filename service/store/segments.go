@@ -312,8 +312,8 @@ func (p *segmentReplay) read(tx *bolt.Tx, scheduler string, from []byte) (next [
 	}
 	c, last := b.Cursor(), []byte(nil)
 	for k, v := c.Seek(from); k != nil; k, v = c.Next() {
-		if bytes.Compare(k, last) <= 0 || last == nil && len(from) > 0 && !bytes.Equal(k, from) {
-			return nil, corrupt(k, "it is out of order") // from was read: a search that passes it skips events
+		if !follows(k, last, from) {
+			return nil, corrupt(k, "it is out of order")
 		}
 		last = k
 		n := uint64(0)
@@ -345,6 +345,15 @@ func (p *segmentReplay) read(tx *bolt.Tx, scheduler string, from []byte) (next [
 			Why: fmt.Sprintf("it has %d of %d events", p.found, p.last)}
 	}
 	return nil, nil
+}
+
+// follows reports whether a key comes after the one before it, nil for none, in a walk that begins at from. That key was
+// read: a search that passes it skips records.
+func follows(key, before, from []byte) bool {
+	if before == nil && len(from) > 0 {
+		return bytes.Equal(key, from)
+	}
+	return bytes.Compare(key, before) > 0
 }
 
 // view calls f with a read transaction of a segment, unless it is empty after an interrupted creation.
