@@ -347,8 +347,8 @@ func (p *segmentReplay) read(tx *bolt.Tx, scheduler string, from []byte) (next [
 	return nil, nil
 }
 
-// follows reports whether a key comes after the one before it, nil for none, in a walk that begins at from. That key was
-// read: a search that passes it skips records.
+// follows reports whether a key comes after the one before it, nil for none, in a walk that begins at from. That key
+// was read: a search that passes it skips records.
 func follows(key, before, from []byte) bool {
 	if before == nil && len(from) > 0 {
 		return bytes.Equal(key, from)
