@@ -86,10 +86,27 @@ func TestTimelinePage(t *testing.T) {
 	p.sees("The latest day")
 	p.click("28 d")
 	p.sees("(?s)Marks.*Table|Table of GPUs by node")
+	// The keys read the mark of the first configuration, too.
+	p.visit(s.pages + "/schedulers/demo/timeline?from=2017-10-09T00:00:00Z&to=2017-10-09T06:00:00Z")
+	p.sees("(?s)a configuration takes effect, with its revision.*Table of GPUs by tenant")
+	p.do(chromedp.Focus("figure.timeline canvas"), chromedp.KeyEvent(kb.Home))
+	eventually(t, "the mark", func() bool {
+		p.do(chromedp.KeyEvent(kb.ArrowRight))
+		return strings.Contains(p.text(), "; revision 1 takes effect")
+	})
 	p.visit(s.pages + "/schedulers/demo/jobs?state=RUNNING")
 	p.check("jobs", "The latest submitted first")
 	js[bool](p, `document.querySelector("tbody a").click(), true`)
 	p.check("job", "(?s)It (runs|ended).*Why it waited.*When it ran")
+	// A finding leads to the jobs that pay for it, and to the timeline of its time.
+	p.visit(s.pages + "/findings?scheduler=demo&state=all")
+	p.check("findings", `(?s)By rule.*Pay for it: job \S`)
+	p.click(p.sees(`Pay for it: job ([^,\s]+)`)[1])
+	p.sees("(?s)It (waits|runs|ended).*Why it waited")
+	p.do(chromedp.NavigateBack())
+	p.sees(`Pay for it: job`)
+	p.click(p.sees(`(?s)Pay for it: job .*?(20\d\d-\d\d-\d\d \d\d:\d\d:\d\d)`)[1])
+	p.sees("(?s)a finding is open.*Marks.*(fragmentation|queue spiral)")
 	p.visit(s.pages + "/schedulers/demo/tenants?days=28")
 	p.check("tenants", "(?s)Shares.*Chart of shares.*[1-9][0-9.]*\\x{a0}%")
 }

@@ -127,7 +127,7 @@ func (p *tab) scheme(name string) {
 
 // pictured are the pages whose pictures the documentation has.
 var pictured = []string{"overview", "proposal", "scheduler", "history", "decision", "findings", "what-if",
-	"study", "timeline", "job", "forecast", "energy"}
+	"study", "timeline", "job", "forecast", "energy", "tenants"}
 
 // picture keeps a screenshot where AUTOSCHED_SCREENSHOTS names a folder.
 func (p *tab) picture(name string) {
@@ -251,8 +251,6 @@ func TestDecide(t *testing.T) {
 		"Forecast of the average JCT")
 	p.visit(s.pages + "/schedulers/demo")
 	p.check("scheduler", "(?s)waits for a decision.*in sync.*Rounds")
-	p.visit(s.pages + "/findings?scheduler=demo&state=all")
-	p.check("findings", "By rule")
 	here := s.pages + "/schedulers/demo/configurations/" + number
 	p.visit(here)
 	p.check("proposal", "(?s)waits for a decision.*What changes.*preemptions per job.*Winners and losers.*all jobs.*"+

@@ -230,8 +230,12 @@ export interface Finding {
   entityKind?: string;
   entity?: string;
   state?: string;
+  jobId?: string;
   beginTime?: Time;
+  closeTime?: Time;
+  updateTime?: Time;
   wastedGpuHours?: number;
+  affected?: string[]; // kind/name
   evidence?: { what?: string; value?: number; threshold?: number; unit?: string }[];
   words?: string;
   acknowledged?: Mark;
@@ -335,6 +339,15 @@ export async function list<T>(path: string, field: string, most = 1000): Promise
 
 // id is the last part of a resource's name.
 export const id = (name = "") => name.slice(name.lastIndexOf("/") + 1);
+
+// jobID is a job's id as names of resources have it.
+export function jobID(text: string): string {
+  const dots = /^\.+$/.test(text);
+  return [...new TextEncoder().encode(text)].map((b) => {
+    const c = String.fromCharCode(b);
+    return /[A-Za-z0-9_-]/.test(c) || c === "." && !dots ? c : "~" + b.toString(16).toUpperCase().padStart(2, "0");
+  }).join("");
+}
 
 // path is the URL of a resource in the API, with custom verbs.
 export const path = (name: string, verb = "") =>

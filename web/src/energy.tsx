@@ -112,7 +112,7 @@ function Known(p: { e: Account; name: string; style: Style }) {
         {(e.notes ?? []).map((n) => <p class="soft">{n}.</p>)}
       </Section>
       <Section title="Tenants">
-        <Bars title="shares of the energy" rows={tenants.slice(0, 12).map((t) => ({ name: t.tenant || "no tenant",
+        <Bars title="shares of the energy" kind="predicted" rows={tenants.slice(0, 12).map((t) => ({ name: t.tenant || "no tenant",
           value: t.amount?.energyKwh?.middle ?? 0, text: f.share((t.amount?.energyKwh?.middle ?? 0) / total) }))} />
         <Table caption="Energy of tenants" rows={tenants} empty="No job held GPUs in this time." columns={[
           { name: "Tenant", text: true, cell: (r) => <A href={link(`/schedulers/${p.name}/jobs`, r.tenant ? { tenant: r.tenant } : {})}>{r.tenant || "no tenant"}</A> },

@@ -1,11 +1,11 @@
 import { useState } from "preact/hooks";
-import { call, get, id, path } from "./api";
+import { call, get, id, jobID, path } from "./api";
 import type { Finding, RuleSummary, Scheduler } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
-import { setQuery, useLoaded } from "./state";
+import { link, setQuery, useLoaded } from "./state";
 import type { Identity, Loaded } from "./state";
-import { Ask, Fault, Section, Table, Verdict } from "./ui";
+import { A, Ask, Bars, Fault, Section, Table, Verdict } from "./ui";
 
 const words = (t = "") => t.replace(/_/g, " ");
 
@@ -72,6 +72,8 @@ export function FindingsPage(p: { schedulers: Loaded<Scheduler[]>; url: URL; who
         </p>
       </Verdict>
       <Section title="By rule">
+        {wasted > 0 && <Bars title="wasted GPU-hours of open findings" kind="observed" rows={rules.filter((r) => Number(r.openCount ?? 0)).slice(0, 12)
+          .map((r) => ({ name: words(r.rule), value: r.wastedGpuHours ?? 0, text: f.number(r.wastedGpuHours ?? 0) }))} />}
         <Table caption="Findings by rule" rows={rules} empty="No rule has found anything." columns={[
           { name: "Rule", text: true, cell: (r) => words(r.rule) },
           { name: "Wasted GPU-hours, of open ones", kind: "observed", cell: (r) => f.number(r.wastedGpuHours ?? 0) },
@@ -82,11 +84,16 @@ export function FindingsPage(p: { schedulers: Loaded<Scheduler[]>; url: URL; who
       </Section>
       <Section title="Findings" hint="Open ones first, by wasted GPU-hours.">
         <Table caption="Findings" rows={rows} most={25} empty="None." columns={[
-          { name: "Entity", text: true, cell: (r) => <>{r.entityKind} {r.entity}<span class="what soft">{words(r.rule)}</span></> },
+          { name: "Entity", text: true, cell: (r) => <>{r.entityKind} <Of name={name} kind={r.entityKind} entity={r.entity} job={r.jobId} />
+            <span class="what soft">{words(r.rule)}</span></> },
           { name: "What, and what to do", text: true, cell: (r) => <>{r.words}<span class="what soft">{(r.evidence ?? [])
-            .map((e) => `${words(e.what)} ${f.number(e.value ?? 0)} (limit ${f.number(e.threshold ?? 0)}${e.unit ? " " + e.unit : ""})`).join("; ")}</span></> },
+            .map((e) => `${words(e.what)} ${f.number(e.value ?? 0)} (limit ${f.number(e.threshold ?? 0)}${e.unit ? " " + e.unit : ""})`).join("; ")}</span>
+            {r.affected?.length ? <span class="what">Pay for it: {r.affected.map((who, i) => {
+              const at = who.indexOf("/"), kind = who.slice(0, at), entity = who.slice(at + 1);
+              return <>{i > 0 && ", "}{kind} <Of name={name} kind={kind} entity={entity} job={kind === "job" ? entity : ""} /></>;
+            })}</span> : null}</> },
           { name: "Wasted GPU-hours", kind: "observed", cell: (r) => f.number(r.wastedGpuHours ?? 0) },
-          { name: "Since", cell: (r) => f.instant(r.beginTime, p.style) },
+          { name: "Since", cell: (r) => r.beginTime ? <A href={around(name, r)}>{f.instant(r.beginTime, p.style)}</A> : "–" },
           { name: "State", text: true, cell: (r) => standing(r) },
           ...verbs.length ? [{ name: "Acts", text: true, cell: (r: Finding) => (
             <span class="acts">{verbs.filter((v) => v !== "snooze" || r.state === "OPEN").map((v) => (
@@ -104,6 +111,21 @@ export function FindingsPage(p: { schedulers: Loaded<Scheduler[]>; url: URL; who
       )}
     </>
   );
+}
+
+// Of is the name of an entity, which leads to its job, or to its node or tenant among the jobs.
+function Of(p: { name: string; kind?: string; entity?: string; job?: string }) {
+  const query: Record<string, string> = p.job ? { job: jobID(p.job) } : ["node", "tenant", "user"].includes(p.kind ?? "") && p.entity
+    ? { [p.kind!]: p.entity } : {};
+  return Object.keys(query).length ? <A href={link(`/schedulers/${p.name}/jobs`, query)}>{p.entity}</A> : <>{p.entity}</>;
+}
+
+// around is the timeline of a finding's time.
+function around(name: string, r: Finding): string {
+  const begin = Date.parse(r.beginTime ?? ""), end = Math.max(begin, Date.parse(r.closeTime ?? r.updateTime ?? r.beginTime ?? ""));
+  const room = Math.max((end - begin) / 4, 30 * 60e3);
+  const at = (v: number) => new Date(v).toISOString();
+  return link(`/schedulers/${name}/timeline`, { rows: r.entityKind === "node" ? "nodes" : "", from: at(begin - room), to: at(end + room) });
 }
 
 function standing(r: Finding): string {

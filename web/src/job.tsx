@@ -226,7 +226,7 @@ export function TenantsPage(p: Props) {
       </select></label></p>
       <Fault failure={d.failure} />
       {d.data && rows.length > 0 && <Section title="Shares" hint="Of the GPU-hours that were held.">
-        <Bars title="shares" rows={rows.slice(0, 12).map((r) => ({ name: r.tenant || "no tenant", value: r.share ?? 0,
+        <Bars title="shares" kind="observed" rows={rows.slice(0, 12).map((r) => ({ name: r.tenant || "no tenant", value: r.share ?? 0,
           text: f.share(r.share ?? 0) }))} />
       </Section>}
       {d.data && <Section title="Tenants">

@@ -278,7 +278,7 @@ export function Groups(p: { groups: Group[]; style: Style }) {
       `${f.plural(winners.length, "group waits", "groups wait")} less. A group loses if its mean wait grows by more than a tenth and a minute.`}>
       <Table caption="Waits by group" rows={rows} most={15} columns={[
         { name: "Who", text: true, cell: who },
-        { name: "Jobs in a future", cell: (g) => f.number(g.jobCount ?? 0) },
+        { name: "Jobs in a future", kind: "simulated", cell: (g) => f.number(g.jobCount ?? 0) },
         { name: "Mean wait, if nothing changes", kind: "simulated", cell: (g) => q(g.meanWaitBefore) },
         { name: "Mean wait, with it", kind: "simulated", cell: (g) => q(g.meanWaitAfter) },
         { name: "p95 wait", kind: "simulated", cell: (g) => `${q(g.p95WaitBefore)} → ${q(g.p95WaitAfter)}` },
@@ -330,7 +330,7 @@ function PromiseChart(p: { earlier: Configuration[] }) {
     const m = c.reportedMetrics?.find((m) => m.metricId === metric);
     return m?.mean !== undefined && m.previous?.mean ? m.mean / m.previous.mean - 1 : undefined;
   });
-  return <Chart title="Promised change and what followed" kind="predicted" xName="Revision" dots x={(v) => f.count(v)} y={(v) => f.percent(v)} series={[
+  return <Chart title="Promised change and what followed" kind="simulated" xName="Revision" dots x={(v) => f.count(v)} y={(v) => f.percent(v)} series={[
     { name: "promised, of what settings can influence", color: "c4", points: promised },
     ...came.length ? [{ name: `${f.metricName(metric!)} since, of before`, kind: "observed" as const, color: "c7" as const, points: came }] : [],
   ]} />;
@@ -366,7 +366,7 @@ export function Effects(p: { from: NonNullable<Explanation["from"]>; to: NonNull
       { name: "Metric", text: true, cell: (r) => f.metricName(r.metric) },
       { name: "If nothing changes", kind: "simulated", cell: (r) => q(r.metric, r.from) },
       { name: "With it", kind: "simulated", cell: (r) => q(r.metric, r.to) },
-      { name: "Change", cell: (r) => r.from && r.to !== undefined ? <><Change share={r.to / r.from - 1} />{r.of && spread(r.of)}</> : "–" },
+      { name: "Change", kind: "simulated", cell: (r) => r.from && r.to !== undefined ? <><Change share={r.to / r.from - 1} />{r.of && spread(r.of)}</> : "–" },
     ]} />
   );
 }

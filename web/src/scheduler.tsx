@@ -101,7 +101,7 @@ function Freshness(p: { scheduler: Scheduler; style: Style }) {
   ].map((r) => ({ ...r, lag: r.at && r.against ? Math.max(0, (Date.parse(r.against) - Date.parse(r.at)) / 1000) : undefined }));
   return (
     <Section title="Data freshness" hint={`When records last came, and how long before the latest event (${f.instant(event, p.style)}), or before now by the service's clock, that was.`}>
-      <Bars title="lags" rows={rows.flatMap((r) => r.lag === undefined ? [] : [{ name: r.name, value: r.lag, text: f.seconds(r.lag, p.style.unit) }])} />
+      <Bars title="lags" kind="observed" rows={rows.flatMap((r) => r.lag === undefined ? [] : [{ name: r.name, value: r.lag, text: f.seconds(r.lag, p.style.unit) }])} />
       <Table caption="Data freshness" rows={rows} columns={[
         { name: "Records", text: true, cell: (r) => r.name },
         { name: "Last", kind: "observed", cell: (r) => r.at ? f.instant(r.at, p.style) : "none" },

@@ -25,14 +25,14 @@ export function useURL(): URL {
   return new URL(href);
 }
 
-// link is a path with the present query's choices.
+// link is a path with the present query's choices; empty values are left out.
 export function link(to: string, more: Record<string, string> = {}): string {
   const query = new URLSearchParams();
   for (const key of ["unit", "tz"]) {
     const v = new URL(location.href).searchParams.get(key);
     if (v) query.set(key, v);
   }
-  for (const [k, v] of Object.entries(more)) query.set(k, v);
+  for (const [k, v] of Object.entries(more)) if (v) query.set(k, v);
   const text = query.toString();
   return to + (text && "?" + text);
 }

@@ -2,12 +2,12 @@
 
 import type { JSX, TargetedKeyboardEvent, TargetedMouseEvent } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { get, path } from "./api";
+import { get, id, path } from "./api";
 import type { Time } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
 import { go, link, longPeriod, setQuery, useLoaded } from "./state";
-import { A, Chart, Fact, Facts, Fault, From, Section, Table } from "./ui";
+import { A, Chart, Fact, Facts, Fault, From, Section, Table, ticks } from "./ui";
 
 interface Row {
   first?: string;
@@ -204,7 +204,7 @@ function skew(d: string | undefined, style: Style): string {
   return `${f.seconds(Math.abs(s), style.unit)} ${s < 0 ? "old then" : "ahead of the service's clock"}`;
 }
 
-const rowHeight = 18, gap = 2;
+const rowHeight = 18, gap = 2, strip = 16, axis = 24;
 
 // Grid draws the cells; the pointer and the arrow keys read them, and a table has the rows.
 function Grid(p: { t: Timeline; nodes: boolean; style: Style; zoom: (r: Row | undefined, bucket: number) => void }): JSX.Element {
@@ -226,7 +226,8 @@ function Grid(p: { t: Timeline; nodes: boolean; style: Style; zoom: (r: Row | un
   }, []);
   const names = rows.map((r) => label(r, p.nodes));
   const left = Math.min(Math.round(width * 0.3), 12 + 8 * Math.max(...names.map((n) => n.length)));
-  const height = rows.length * rowHeight + 24;
+  const top = t.configurations?.length ? strip : 0; // for the numbers of revisions
+  const height = top + rows.length * rowHeight + axis;
   const n = rows[0]?.busyGpus?.length ?? 0;
   const begin = Date.parse(t.startTime), end = Date.parse(t.endTime);
   const cell = (width - left) / n;
@@ -239,10 +240,10 @@ function Grid(p: { t: Timeline; nodes: boolean; style: Style; zoom: (r: Row | un
     g.setTransform(scale, 0, 0, scale, 0, 0);
     const css = getComputedStyle(c);
     const color = (name: string) => css.getPropertyValue("--" + name).trim();
-    const [busy, waiting, ink, soft, line] = ["c4", "c7", "ink", "soft", "grid"].map(color) as [string, string, string, string, string];
+    const [busy, waiting, found, ink, soft, line] = ["c4", "c7", "bad", "ink", "soft", "grid"].map(color) as [string, string, string, string, string, string];
     g.font = "12px system-ui, sans-serif";
     rows.forEach((r, i) => {
-      const y = i * rowHeight, most = r.gpus || Math.max(...(r.busyGpus ?? []), 1e-9);
+      const y = top + i * rowHeight, most = r.gpus || Math.max(...(r.busyGpus ?? []), 1e-9);
       const queue = Math.max(...(r.waitingGpus ?? []), 1e-9);
       g.fillStyle = ink;
       g.fillText(cut(g, names[i] ?? "", left - 8), 0, y + 13);
@@ -264,30 +265,39 @@ function Grid(p: { t: Timeline; nodes: boolean; style: Style; zoom: (r: Row | un
         }
       }
     });
+    const X = (v: number) => left + ((v - begin) / (end - begin)) * (width - left);
+    let free = left; // of other texts, in the line that is written
+    const write = (text: string, x: number, y: number) => {
+      const wide = g.measureText(text).width, from = Math.min(Math.max(x - wide / 2, left), width - wide);
+      if (from < free) return;
+      g.fillText(text, from, y);
+      free = from + wide + 8;
+    };
+    g.fillStyle = ink;
     for (const m of t.configurations ?? []) {
-      const x = left + ((Date.parse(m.startTime) - begin) / (end - begin)) * (width - left);
-      g.fillStyle = ink;
-      g.fillRect(x - 1, 0, 2, height - 24);
+      g.fillRect(X(Date.parse(m.startTime)) - 1, top - 3, 2, rows.length * rowHeight + 3);
+      write(id(m.name), X(Date.parse(m.startTime)), top - 5);
     }
     for (const m of t.findings ?? []) {
       const from = Math.max(Date.parse(m.startTime), begin), to = Math.min(m.endTime ? Date.parse(m.endTime) : end, end);
-      g.fillStyle = waiting;
-      g.fillRect(left + ((from - begin) / (end - begin)) * (width - left), height - 23, Math.max(2, ((to - from) / (end - begin)) * (width - left)), 3);
+      g.fillStyle = found;
+      g.fillRect(X(from), height - axis + 1, Math.max(2, X(to) - X(from)), 3);
     }
     g.fillStyle = soft;
-    const stamp = (v: number) => f.instant(v, p.style).slice(5, 16);
-    g.fillText(stamp(begin), left, height - 6);
-    g.textAlign = "right";
-    g.fillText(stamp(end), width, height - 6);
+    free = left;
+    for (const v of ticks(begin / 1000, end / 1000, Math.max(1, (width - left) / 110), true)) {
+      g.fillRect(X(v * 1000), height - axis + 4, 1, 4);
+      write(f.instant(v * 1000, p.style).slice(5, 16), X(v * 1000), height - 4);
+    }
     if (at) {
       g.strokeStyle = ink;
       g.lineWidth = 2;
-      g.strokeRect(left + at[1] * cell, at[0] * rowHeight, Math.max(cell, 3), rowHeight - gap);
+      g.strokeRect(left + at[1] * cell, top + at[0] * rowHeight, Math.max(cell, 3), rowHeight - gap);
     }
   });
   const place = (e: TargetedMouseEvent<HTMLCanvasElement>): [number, number] | undefined => {
     const r = e.currentTarget.getBoundingClientRect();
-    const row = Math.floor((e.clientY - r.top) / rowHeight), bucket = Math.floor((e.clientX - r.left - left) / cell);
+    const row = Math.floor((e.clientY - r.top - top) / rowHeight), bucket = Math.floor((e.clientX - r.left - left) / cell);
     return row >= 0 && row < rows.length && bucket >= 0 && bucket < n ? [row, bucket] : undefined;
   };
   const key = (e: TargetedKeyboardEvent<HTMLCanvasElement>) => {
@@ -302,10 +312,20 @@ function Grid(p: { t: Timeline; nodes: boolean; style: Style; zoom: (r: Row | un
     e.preventDefault();
   };
   const r = at && rows[at[0]];
+  const keys: [string, number, number, string][] = [["c4", 14, 10, "GPUs held"],
+    ...p.nodes ? [] : [["c7", 14, 5, "GPUs waited for"] as [string, number, number, string]],
+    ...t.configurations?.length ? [["ink", 2, 10, "a configuration takes effect, with its revision"] as [string, number, number, string]] : [],
+    ...t.findings?.length ? [["bad", 14, 3, "a finding is open"] as [string, number, number, string]] : []];
+  const marked = at ? marksIn(t, begin + ((end - begin) * at[1]) / n, begin + ((end - begin) * (at[1] + 1)) / n) : [];
   const sum = (xs: number[] = []) => xs.reduce((a, b) => a + b, 0) / (xs.length || 1);
   return (
     <figure class="timeline" ref={box} data-rows={rows.length} data-cells={rows.length * n} data-dark={dark}>
-      <figcaption><strong>GPUs by {p.nodes ? "node" : "tenant"}</strong> <From kind="observed" /></figcaption>
+      <figcaption><strong>GPUs by {p.nodes ? "node" : "tenant"}</strong> <From kind="observed" />
+        <span class="keys">{keys.map(([color, wide, tall, text]) => (
+          <span><svg width="14" height="10" aria-hidden="true"><rect x={7 - wide / 2} y={10 - tall} width={wide} height={tall}
+            fill={`var(--${color})`} /></svg> {text}</span>
+        ))}</span>
+      </figcaption>
       {width > 0 && <canvas ref={canvas} style={{ width: width + "px", height: height + "px" }} role="img" tabIndex={0}
         aria-describedby={reading} aria-label={`GPUs by ${p.nodes ? "node" : "tenant"}: ${f.plural(rows.length, "row")} of ${n} parts of ` +
           `${f.seconds(span(t.bucketDuration), p.style.unit)}. Arrow keys read values, Enter looks closer; the table below has the rows.`}
@@ -316,7 +336,8 @@ function Grid(p: { t: Timeline; nodes: boolean; style: Style; zoom: (r: Row | un
         }} onKeyDown={key} />}
       <p class="read" id={reading} aria-live="polite">{r && at ? `${names[at[0]]}, from ${f.instant(begin + (at[1] * (end - begin)) / n, p.style)}: ` +
         `${f.number(r.busyGpus?.[at[1]] ?? 0)} GPUs held${r.gpus ? ` of ${r.gpus}` : ""} by ${f.plural(r.runningJobs?.[at[1]] ?? 0, "job")}` +
-        (p.nodes ? "" : `, ${f.number(r.waitingGpus?.[at[1]] ?? 0)} waited for by ${r.waitingJobs?.[at[1]] ?? 0}`) : "\u00a0"}</p>
+        (p.nodes ? "" : `, ${f.number(r.waitingGpus?.[at[1]] ?? 0)} waited for by ${r.waitingJobs?.[at[1]] ?? 0}`) +
+        marked.map((text) => "; " + text).join("") : "\u00a0"}</p>
       <details onToggle={(e) => setOpen(e.currentTarget.open)}>
         <summary>Table of GPUs by {p.nodes ? "node" : "tenant"}</summary>
         {open && <Table caption="GPUs by row" rows={rows} most={40} columns={[
@@ -332,6 +353,15 @@ function Grid(p: { t: Timeline; nodes: boolean; style: Style; zoom: (r: Row | un
       </details>
     </figure>
   );
+}
+
+// marksIn is what began in a part of the time, and which findings were open in it.
+function marksIn(t: Timeline, from: number, to: number): string[] {
+  const began = (m: Mark) => Date.parse(m.startTime) >= from && Date.parse(m.startTime) < to;
+  const open = (m: Mark) => Date.parse(m.startTime) < to && (!m.endTime || Date.parse(m.endTime) > from);
+  const findings = [...new Set((t.findings ?? []).filter(open).map((m) => m.words ?? ""))];
+  return [...(t.configurations ?? []).filter(began).map((m) => `revision ${id(m.name)} takes effect`),
+    ...findings.length ? [`open: ${findings.slice(0, 3).join(", ")}${findings.length > 3 ? ` and ${findings.length - 3} more` : ""}`] : []];
 }
 
 // cut shortens a text to a width, with a mark.

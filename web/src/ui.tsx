@@ -150,7 +150,7 @@ const height = 190, right = 14, top = 12, bottom = 26;
 const spans = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000];
 
 // ticks are round values between two, about `want` of them; round spans of seconds where the values are times.
-function ticks(low: number, high: number, want: number, time = false): number[] {
+export function ticks(low: number, high: number, want: number, time = false): number[] {
   const raw = (high - low) / want || 1;
   const power = 10 ** Math.floor(Math.log10(raw));
   const steps = time && raw > 1 ? spans : [1, 2, 5, 10].map((m) => m * power);
@@ -265,13 +265,13 @@ export function Chart(p: ChartProps) {
 }
 
 // Bars is a chart of a value by name; the table beside it has the values.
-export function Bars(p: { title: string; rows: { name: string; value: number; text: string; tone?: Tone }[] }) {
+export function Bars(p: { title: string; kind?: Kind; rows: { name: string; value: number; text: string; tone?: Tone }[] }) {
   const [open, setOpen] = useState(true);
   const most = Math.max(...p.rows.map((r) => r.value), 1e-9);
   if (!p.rows.length) return null;
   return (
     <details open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
-      <summary>Chart of {p.title}</summary>
+      <summary>Chart of {p.title}{p.kind && <> <From kind={p.kind} /></>}</summary>
       <ul class="bars">{p.rows.map((r) => (
         <li key={r.name}><span class="what">{r.name}</span>
           <svg width="100%" height="14" aria-hidden="true"><rect width={`${(r.value / most) * 100}%`} height="14"
