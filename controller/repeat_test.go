@@ -15,6 +15,7 @@ import (
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/service/stores"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -232,7 +233,7 @@ func TestKeptRounds(t *testing.T) {
 	h := start(t, better)
 	h.close()
 	var err error
-	if h.repo, err = store.Open(h.dir, store.Options{}); err != nil {
+	if h.repo, err = stores.Open(h.dir, store.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if h.service, err = controller.NewService(controller.Options{Store: h.repo, Decide: h.decide, Workers: 1,

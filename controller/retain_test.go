@@ -12,6 +12,7 @@ import (
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/service/stores"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -101,7 +102,7 @@ func TestOldEventsAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.open() // for the harness
-	log, saved, rounds := stored(t, h.dir)
+	log, saved, rounds := stored(t, stores.Records(h.dir))
 	defer log.Close()
 	last := rounds[len(rounds)-1]
 	if again, err := controller.RepeatRound(ctx, log, saved, last, keep, 1); err != nil || again.Difference != "" {

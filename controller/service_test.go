@@ -20,6 +20,7 @@ import (
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search/effects"
 	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/service/stores"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -36,7 +37,7 @@ var origin = time.Date(2017, 10, 1, 0, 0, 0, 0, time.UTC)
 type harness struct {
 	t       *testing.T
 	dir     string
-	repo    *store.Store
+	repo    stores.Store
 	service *controller.Service
 	decide  round.DecideFunc
 	wrap    func(controller.Store) controller.Store // nil: the store itself
@@ -70,7 +71,7 @@ func start(t *testing.T, decide round.DecideFunc) *harness {
 func (h *harness) open() {
 	h.t.Helper()
 	var err error
-	if h.repo, err = store.Open(h.dir, store.Options{Now: h.now}); err != nil {
+	if h.repo, err = stores.Open(h.dir, store.Options{Now: h.now}); err != nil {
 		h.t.Fatal(err)
 	}
 	s := controller.Store(h.repo)

@@ -14,6 +14,7 @@ import (
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/service/stores"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -125,7 +126,7 @@ func BenchmarkWhatIf(b *testing.B) {
 	h := &harness{dir: b.TempDir(), decide: func(_ context.Context, in round.Input) (round.Decision, error) {
 		return round.Decision{Config: in.Incumbent, Ratio: 1}, nil
 	}}
-	if h.repo, err = store.Open(h.dir, store.Options{}); err != nil {
+	if h.repo, err = stores.Open(h.dir, store.Options{}); err != nil {
 		b.Fatal(err)
 	}
 	if h.service, err = controller.NewService(controller.Options{Store: h.repo, Decide: h.decide,

@@ -34,6 +34,7 @@ import (
 	"github.com/autosched/autosched/service/reports"
 	"github.com/autosched/autosched/service/samples"
 	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/service/stores"
 	"github.com/autosched/autosched/service/studies"
 	"github.com/autosched/autosched/service/workloads"
 	"github.com/autosched/autosched/space"
@@ -99,7 +100,7 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 		began := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 		storeOptions = store.Options{NewID: func() string { return "epoch-1" }, Now: func() time.Time { return began }}
 	}
-	repo, err := store.Open(dir, storeOptions)
+	repo, err := stores.Open(dir, storeOptions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +165,7 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 func start(o Options, s *Server) (stop func()) {
 	kept, _ := o.Samples.(*samples.Store)
 	found, _ := o.Findings.(*findings.Keeper)
-	repo, _ := o.Store.(*store.Store)
+	repo, _ := o.Store.(stores.Store)
 	var stops []func()
 	for _, part := range []func(context.Context) error{
 		func(ctx context.Context) error {

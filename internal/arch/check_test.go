@@ -135,6 +135,8 @@ var layers = []layer{
 	{"service/store", 5, []string{"controller", "service/reports", "service/studies", "service/workloads", "study",
 		"search", "rollout", "space", "workload", "internal/atomicfile"}},
 	// A second store, for several nodes.
+	{"service/stores", 5, []string{"controller", "service/jet", "service/reports", "service/store", "service/studies",
+		"service/workloads"}},
 	{"service/jet", 6, []string{"controller", "service/reports", "service/store", "service/studies", "service/workloads",
 		"workload"}},
 	// A client of the service, and processes under faults.
@@ -198,11 +200,14 @@ var layers = []layer{
 // testHelpers may be imported by any test.
 const testHelpers = "internal/testshared"
 
+// testStores opens stores for tests of all that uses them.
+const testStores = "service/stores"
+
 // families is the folder of the families of commands, which do not import each other; root puts them together.
 const families = "cmd/autosched/internal"
 
 // testOnly lists the packages that only tests may import.
-var testOnly = []string{testHelpers, "controller/storetest", "internal/cli/clitest", "lab/internal/window", "service/nodetest", "schedulers/internal/peers", "schedulers/internal/recorded",
+var testOnly = []string{testHelpers, testStores, "controller/storetest", "internal/cli/clitest", "lab/internal/window", "service/nodetest", "schedulers/internal/peers", "schedulers/internal/recorded",
 	"schedulers/internal/tryout"}
 
 // vague lists package names that do not state a purpose.
@@ -508,7 +513,7 @@ func (r *layer) mayImport(to string, kind fileKind) bool {
 	if kind == code && slices.Contains(testOnly, to) && !slices.Contains(testOnly, r.dir) {
 		return false
 	}
-	if within(to, r.dir) || to == testHelpers {
+	if within(to, r.dir) || to == testHelpers || to == testStores {
 		return true
 	}
 	for _, m := range r.may {

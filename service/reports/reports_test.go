@@ -18,6 +18,7 @@ import (
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/service/reports"
 	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/service/stores"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -30,7 +31,7 @@ var noon = time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
 type house struct {
 	t          *testing.T
 	dir        string
-	store      *store.Store
+	store      stores.Store
 	failing    bool // reports are not stored
 	schedulers *controller.Service
 	*reports.Keeper
@@ -50,7 +51,7 @@ func (h *house) Reports(uid string, after reports.Key, visit func(*reports.Repor
 func (h *house) open() {
 	h.t.Helper()
 	var err error
-	if h.store, err = store.Open(h.dir, store.Options{}); err != nil {
+	if h.store, err = stores.Open(h.dir, store.Options{}); err != nil {
 		h.t.Fatal(err)
 	}
 	never := func(context.Context, round.Input) (round.Decision, error) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -21,6 +22,8 @@ import (
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/service/studies"
+	"github.com/autosched/autosched/service/workloads"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -35,6 +38,31 @@ var testParams = []space.Param{
 func open(t testing.TB, dir string) *Store {
 	t.Helper()
 	r, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// Records is the store of a test that runs on every store of the service. OpenRecords opens it, and RecordsOf returns
+// where it keeps its files.
+type Records interface {
+	controller.Store
+	studies.Store
+	workloads.Store
+	Backup(ctx context.Context, out io.Writer) (*Manifest, error)
+	Close() error
+}
+
+var (
+	OpenRecords func(dir string, o Options) (Records, error)
+	RecordsOf   func(dir string) string
+)
+
+func openRecords(t testing.TB, dir string, o Options) Records {
+	t.Helper()
+	r, err := OpenRecords(dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,19 +15,16 @@ import (
 	"github.com/autosched/autosched/study"
 )
 
-// Studies are loaded as they were stored, changes that do not follow are refused alone, a damaged trial
-// costs itself, and a purged scheduler has none.
-func TestStudies(t *testing.T) {
-	dir := t.TempDir()
-	r := openOn(t, dir, damageDay)
+// storeTrials stores a study with two trials, beside changes that do not follow.
+func storeTrials(t *testing.T, r Records) {
+	t.Helper()
 	sp, err := space.New([]space.Param{{ID: "x", Kind: space.KindInt, Min: 1, Max: 9, Default: space.Int(2)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	record := study.Record{ID: "first", UID: "u", Version: 1, Phase: study.Active,
 		Spec: study.Spec{Metric: "wait", Params: sp.Params(), Start: json.RawMessage(sp.Default().Canonical())}}
-	put := func(c studies.Change) error { return r.EnqueueStudy(c)() }
-	if err := put(studies.Change{Scheduler: "s", Study: record}); err != nil {
+	if err := r.EnqueueStudy(studies.Change{Scheduler: "s", Study: record})(); err != nil {
 		t.Fatal(err)
 	}
 	next := record
@@ -51,19 +48,40 @@ func TestStudies(t *testing.T) {
 			t.Errorf("change %d: %v", i, err)
 		}
 	}
-	load := func() (study.State, []controller.Damage) {
-		t.Helper()
-		saved, damage, err := r.LoadStudies()
-		if err != nil || len(saved) != 1 || saved[0].Scheduler != "s" {
-			t.Fatalf("%+v, %v", saved, err)
-		}
-		return saved[0].State, damage
+}
+
+// theStudy returns the study of storeTrials.
+func theStudy(t *testing.T, r Records) (study.State, []controller.Damage) {
+	t.Helper()
+	saved, damage, err := r.LoadStudies()
+	if err != nil || len(saved) != 1 || saved[0].Scheduler != "s" {
+		t.Fatalf("%+v, %v", saved, err)
 	}
-	if s, damage := load(); s.Version != 2 || len(s.Trials) != 2 || !s.Trials[1].Config.Equal(trials[1].Config) ||
-		s.Trials[1].Final.Metrics["wait"] != 2 || len(damage) != 0 {
+	return saved[0].State, damage
+}
+
+// Studies are loaded as they were stored, changes that do not follow are refused alone, and a purged scheduler has
+// none.
+func TestStudies(t *testing.T) {
+	r := openRecords(t, t.TempDir(), Options{})
+	storeTrials(t, r)
+	if s, damage := theStudy(t, r); s.Version != 2 || len(s.Trials) != 2 || s.Trials[1].Config.Canonical() !=
+		string(s.Trials[1].Values) || s.Trials[1].Final.Metrics["wait"] != 2 || len(damage) != 0 {
 		t.Errorf("%+v, %v", s, damage)
 	}
-	err = r.config.Update(func(tx *bolt.Tx) error {
+	if err := r.Purge(t.Context(), controller.Expired{Scheduler: "s", UID: "u", Audit: &audit.Record{}}); err != nil {
+		t.Fatal(err)
+	}
+	if saved, _, err := r.LoadStudies(); err != nil || len(saved) != 0 {
+		t.Errorf("purged: %v, %v", saved, err)
+	}
+}
+
+// A damaged trial costs itself.
+func TestDamagedTrial(t *testing.T) {
+	r := openOn(t, t.TempDir(), damageDay)
+	storeTrials(t, r)
+	err := r.config.Update(func(tx *bolt.Tx) error {
 		b, err := bucket(tx, studiesBucket, "s", "first")
 		if err != nil {
 			return err
@@ -75,19 +93,13 @@ func TestStudies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, damage := load()
+	s, damage := theStudy(t, r)
 	if len(damage) != 1 || s.Trials[0].State != study.Skipped || s.Trials[0].Reason == "" ||
 		s.Trials[1].State != study.Succeeded {
 		t.Errorf("damaged: %+v, %v", s.Trials, damage)
 	}
 	if _, err := study.NewEngine(&s); err != nil {
 		t.Error(err)
-	}
-	if err := r.Purge(t.Context(), controller.Expired{Scheduler: "s", UID: "u", Audit: &audit.Record{}}); err != nil {
-		t.Fatal(err)
-	}
-	if saved, _, err := r.LoadStudies(); err != nil || len(saved) != 0 {
-		t.Errorf("purged: %v, %v", saved, err)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/autosched/autosched/service/workloads"
 )
 
-func addWorkload(t *testing.T, s *Store, id string, text []byte) {
+func addWorkload(t *testing.T, s Records, id string, text []byte) {
 	t.Helper()
 	if err := s.ChangeWorkloads(workloads.Change{Scheduler: "s", SchedulerUID: "us", Text: text,
 		Record: workloads.Record{ID: id, UID: "u" + id, Stored: int64(len(text))}, Audit: &audit.Record{Resource: id},
@@ -31,23 +31,14 @@ func addWorkload(t *testing.T, s *Store, id string, text []byte) {
 // one has nothing, and what a crash left goes.
 func TestWorkloads(t *testing.T) {
 	dir := t.TempDir()
-	open := func() *Store {
-		t.Helper()
-		s, err := Open(dir, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		return s
-	}
-	s := open()
+	s := openRecords(t, dir, Options{})
 	long := bytes.Repeat([]byte("0123456789abcdef"), 100_000) // several parts
 	addWorkload(t, s, "a", long)
 	addWorkload(t, s, "b", []byte("of b"))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s = open()
+	s = openRecords(t, dir, Options{})
 	saved, damage, err := s.LoadWorkloads()
 	if err != nil || len(damage) > 0 || len(saved) != 2 || saved[0].Scheduler != "s" || saved[0].Record.UID != "ua" {
 		t.Fatalf("%+v %v %v", saved, damage, err)

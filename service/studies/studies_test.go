@@ -19,6 +19,7 @@ import (
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/service/stores"
 	"github.com/autosched/autosched/service/studies"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/study"
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type house struct {
 	t          *testing.T
 	dir        string
-	store      *store.Store
+	store      stores.Store
 	failing    atomic.Bool  // changes of studies fail
 	ahead      atomic.Int64 // of the clock, in nanoseconds
 	schedulers *controller.Service
@@ -55,7 +56,7 @@ func (h *house) LoadStudies() ([]studies.Saved, []controller.Damage, error) {
 func (h *house) open() {
 	h.t.Helper()
 	var err error
-	if h.store, err = store.Open(h.dir, store.Options{}); err != nil {
+	if h.store, err = stores.Open(h.dir, store.Options{}); err != nil {
 		h.t.Fatal(err)
 	}
 	never := func(context.Context, round.Input) (round.Decision, error) {
