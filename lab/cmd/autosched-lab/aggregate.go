@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
@@ -18,6 +19,7 @@ import (
 
 // benchAggregateOptions are the flags of aggregate.
 type benchAggregateOptions struct {
+	plot      cli.PlotFlag
 	replay    cli.ReplayFlags
 	objective string
 	horizon   time.Duration
@@ -54,6 +56,9 @@ groups but every job up to a minute later: what ranks are worth.`,
 			if err != nil {
 				return err
 			}
+			if err := o.plot.Write(func() (*chart.Page, error) { return aggregatePage(r) }); err != nil {
+				return err
+			}
 			return cli.Show(cmd.OutOrStdout(), o.replay.JSON, "aggregate-benchmark/v1", r,
 				func(w io.Writer) error { return printAggregate(w, r) })
 		},
@@ -61,6 +66,7 @@ groups but every job up to a minute later: what ranks are worth.`,
 	o.replay.Add(cmd)
 	o.replay.AddTo(cmd)
 	cli.AddObjective(cmd, &o.objective)
+	o.plot.Add(cmd)
 	fl := cmd.Flags()
 	fl.DurationVar(&o.horizon, "horizon", round.DefaultSettings().Horizon,
 		"with --hours, how far ahead arrivals are forecast")
@@ -75,6 +81,9 @@ groups but every job up to a minute later: what ranks are worth.`,
 
 // check checks all that needs no trace.
 func (o *benchAggregateOptions) check() error {
+	if err := o.plot.Check(); err != nil {
+		return err
+	}
 	s := &o.study
 	if s.Configs < 2 || s.Hours < 0 || s.Repeats < 1 {
 		return cli.Usage(fmt.Errorf("--configs %d, --hours %d, --repeats %d: want at least 2, 0 and 1",
@@ -110,17 +119,21 @@ func (o *benchAggregateOptions) run(ctx context.Context, notes io.Writer) (*aggr
 	}, o.study)
 }
 
+// groupSize names a row.
+func groupSize(x *aggregate.Row) string {
+	if x.Size == 1 {
+		return "later"
+	}
+	return fmt.Sprint(x.Size)
+}
+
 func printAggregate(w io.Writer, r *aggregate.Study) error {
 	fmt.Fprintf(w, "%s, %s, %s: %d configurations at %s\n\n",
 		r.Trace, r.Scheduler, r.Objective, r.Configs, units.Plural(len(r.Instants), "instant"))
 	t := table.Numbers(w, "size\tjobs\tgroups\ttau\tleast tau\ttau apart\tof pairs\tlost\tmost lost\tbias\tspeed-up\t")
 	for _, x := range r.Rows {
-		size := fmt.Sprint(x.Size)
-		if x.Size == 1 {
-			size = "later"
-		}
 		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t%.0f %%\t%.2f %%\t%.2f %%\t%+.1f %%\t%.2f\t\n",
-			size, x.JobsIn, x.JobsOut, x.Tau, x.MinTau, x.TauApart, 100*x.Apart, 100*x.Lost, 100*x.MostLost, 100*x.Bias,
+			groupSize(&x), x.JobsIn, x.JobsOut, x.Tau, x.MinTau, x.TauApart, 100*x.Apart, 100*x.Lost, 100*x.MostLost, 100*x.Bias,
 			x.Speedup)
 	}
 	return t.Flush()

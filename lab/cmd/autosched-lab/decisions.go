@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/lab/decisions"
 	"github.com/autosched/autosched/replay"
@@ -28,6 +29,7 @@ import (
 
 // benchDecisionsOptions are the flags of decisions.
 type benchDecisionsOptions struct {
+	plot                 cli.PlotFlag
 	scenarios, data, out string
 	only                 string
 	ablate               []string
@@ -69,12 +71,16 @@ times in nanoseconds.`,
 			if err != nil {
 				return err
 			}
+			if err := o.plot.Write(func() (*chart.Page, error) { return decisionsPage(&o.matrix, cells) }); err != nil {
+				return err
+			}
 			return cli.Show(cmd.OutOrStdout(), o.json, "decision-benchmark/v1", map[string]any{"cells": cells},
 				func(w io.Writer) error { return printDecisions(w, &o.matrix, cells) })
 		},
 	}
 	o.given = cmd.Flags().Changed
 	m := &o.matrix
+	o.plot.Add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.scenarios, "scenarios", "", "JSON file of windows and clusters (required)")
 	fl.StringVar(&o.data, "data", ".", "folder that holds the traces of the scenarios")
@@ -99,6 +105,9 @@ times in nanoseconds.`,
 
 // check checks all that needs no trace, and reads the scenarios.
 func (o *benchDecisionsOptions) check() error {
+	if err := o.plot.Check(); err != nil {
+		return err
+	}
 	m := &o.matrix
 	if o.scenarios == "" || o.out == "" {
 		return cli.Usage(fmt.Errorf("--scenarios and --out are required"))

@@ -11,36 +11,44 @@ import (
 	"github.com/autosched/autosched/replay"
 )
 
-// printDecisions prints the tables of a matrix.
-func printDecisions(w io.Writer, m *decisions.Matrix, cells []decisions.Cell) error {
-	var windows, methods, versions []string
+// tabulate returns the methods beside the default, and the rows of a matrix: those of windows, and those of schedulers
+// over all windows.
+func tabulate(m *decisions.Matrix, cells []decisions.Cell) (methods []string, rows, all []decisions.MatrixRow) {
+	var windows []string
 	for _, x := range m.Windows {
 		windows = append(windows, x.Name)
 	}
 	for i := range cells {
-		c := &cells[i]
-		if !slices.Contains(methods, c.CellKey.Method) {
-			methods = append(methods, c.CellKey.Method)
+		if name := cells[i].CellKey.Method; name != "default" && !slices.Contains(methods, name) {
+			methods = append(methods, name)
 		}
-		versions = append(versions, c.Version[:strings.LastIndexByte(c.Version, '+')])
 	}
-	slices.Sort(versions)
-	rows := decisions.MatrixRows(cells, windows, m.Schedulers)
-	var all []decisions.MatrixRow
+	if i := slices.Index(methods, "fixed-oracle"); i >= 0 {
+		methods = slices.Insert(methods, i+1, "fixed-robust", "fixed-guarded", "fixed-guarded-robust")
+	}
+	rows = decisions.MatrixRows(cells, windows, m.Schedulers)
 	for _, s := range m.Schedulers {
 		if slices.ContainsFunc(rows, func(r decisions.MatrixRow) bool { return r.Scheduler == s }) {
 			all = append(all, decisions.Condense(s, rows))
 		}
 	}
+	return methods, rows, all
+}
+
+// printDecisions prints the tables of a matrix.
+func printDecisions(w io.Writer, m *decisions.Matrix, cells []decisions.Cell) error {
+	var versions []string
+	for i := range cells {
+		c := &cells[i]
+		versions = append(versions, c.Version[:strings.LastIndexByte(c.Version, '+')])
+	}
+	slices.Sort(versions)
+	methods, rows, all := tabulate(m, cells)
 	fmt.Fprintf(w, "Versions: %s. %d cells.\n", strings.Join(slices.Compact(versions), ", "), len(cells))
 
 	fmt.Fprintf(w, "\nRatio of the default's average JCT to each method's, mean over seeds; above 1 is better. fixed-robust "+
 		"is the mean of six configurations within 3 %% of the numbers of fixed-oracle's, fixed-guarded the best that "+
 		"keeps the guards.\n\n")
-	methods = slices.DeleteFunc(methods, func(s string) bool { return s == "default" })
-	if i := slices.Index(methods, "fixed-oracle"); i >= 0 {
-		methods = slices.Insert(methods, i+1, "fixed-robust", "fixed-guarded", "fixed-guarded-robust")
-	}
 	fmt.Fprintf(w, "| window | scheduler | default s | %s |\n| --- | --- |%s\n", strings.Join(methods, " | "),
 		strings.Repeat(" ---: |", len(methods)+1))
 	for _, r := range append(rows, all...) {

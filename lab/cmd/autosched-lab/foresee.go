@@ -10,6 +10,7 @@ import (
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/dataset"
 	"github.com/autosched/autosched/causal/model"
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/lab/foresight"
@@ -17,6 +18,7 @@ import (
 
 // foreseeOptions are the flags of foresee.
 type foreseeOptions struct {
+	plot        cli.PlotFlag
 	data, tiers string
 	share       float64
 	boosted     bool
@@ -42,6 +44,9 @@ are therefore shown apart. All measurements are simulated.`,
 		Example: `  autosched-lab foresee --data runs.csv --tiers tiers.json`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.plot.Check(); err != nil {
+				return err
+			}
 			if !(o.share > 0 && o.share < 1) {
 				return cli.Usage(fmt.Errorf("--train: %g is not between 0 and 1", o.share))
 			}
@@ -61,11 +66,15 @@ are therefore shown apart. All measurements are simulated.`,
 			if err != nil {
 				return err
 			}
+			if err := o.plot.Write(func() (*chart.Page, error) { return foresightPage(o.data, r) }); err != nil {
+				return err
+			}
 			return cli.Show(cmd.OutOrStdout(), o.json, "causal-prediction/v1", r, func(w io.Writer) error {
 				return printForesight(w, o.data, r)
 			})
 		},
 	}
+	o.plot.Add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.data, "data", "", "table that 'autosched explain dataset' wrote, - for standard input (required)")
 	fl.StringVar(&o.tiers, "tiers", "", "tiers file that it wrote beside the table (required)")

@@ -48,10 +48,12 @@ func TestForesee(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs := clitest.Run("foresee", "--boosted=false", "--data", data, "--tiers", tiers, "--json")
+	plot := filepath.Join(t.TempDir(), "foresee.html")
+	code, out, errs := clitest.Run("foresee", "--boosted=false", "--data", data, "--tiers", tiers, "--plot", plot, "--json")
 	if code != 0 {
 		t.Fatal(errs)
 	}
+	checkPage(t, plot, "The model predicts ", "Error on configurations of later days", "mean error, % of the measured value")
 	var judged struct {
 		Error float64 `json:"error"`
 		Mean  float64 `json:"error_mean"`

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/chart"
+	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/lab/held"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload/trace"
@@ -19,6 +21,7 @@ func newBenchHeldCmd() *cobra.Command {
 	var nodes []int
 	var every time.Duration
 	var text bool
+	var plot cli.PlotFlag
 	cmd := &cobra.Command{
 		Use:   "held --trace FILE",
 		Short: "Judge the daily rule on windows of five days that it did not see",
@@ -26,8 +29,11 @@ func newBenchHeldCmd() *cobra.Command {
 once with guards that are only reported, holds its pick for five days and compares it with
 the default and the presets. Prints the numbers of the rules in Markdown, and with --json
 every window as a line.`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := plot.Check(); err != nil {
+				return err
+			}
 			w, _, err := trace.Open(cmd.Context(), path, trace.Options{})
 			if err != nil {
 				return err
@@ -60,6 +66,9 @@ every window as a line.`,
 			if err != nil {
 				return err
 			}
+			if err := plot.Write(func() (*chart.Page, error) { return heldPage(cells) }); err != nil {
+				return err
+			}
 			if text {
 				e := json.NewEncoder(cmd.OutOrStdout())
 				for i := range cells {
@@ -72,6 +81,7 @@ every window as a line.`,
 			return printHeld(cmd.OutOrStdout(), cells)
 		},
 	}
+	plot.Add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&path, "trace", "", "trace of jobs")
 	fl.StringVar(&from, "from", "2017-10-01T00:00:00Z", "beginning of the first window")
@@ -81,6 +91,18 @@ every window as a line.`,
 	fl.IntSliceVar(&nodes, "nodes", []int{36, 48, 64}, "sizes of the cluster, in nodes of 8 GPUs")
 	fl.BoolVar(&text, "json", false, "print every window as a line of JSON")
 	return cmd
+}
+
+// bySchedulers are the cells of each scheduler, and the schedulers in order.
+func bySchedulers(cells []held.Cell) (by map[string][]held.Cell, names []string) {
+	by = map[string][]held.Cell{}
+	for _, c := range cells {
+		if by[c.Scheduler] == nil {
+			names = append(names, c.Scheduler)
+		}
+		by[c.Scheduler] = append(by[c.Scheduler], c)
+	}
+	return by, names
 }
 
 // printHeld prints the numbers of each rule, over all cells and by scheduler.
@@ -97,14 +119,7 @@ func printHeld(w io.Writer, cells []held.Cell) error {
 			100*s.Worst, 100*s.AheadOfRandom, 100*float64(s.Changes)/float64(s.Windows), 100*s.Promised, 100*s.Came,
 			100*s.Covered, 100*s.Kept, 100*s.KeptAll)
 	}
-	by := map[string][]held.Cell{}
-	var names []string
-	for _, c := range cells {
-		if by[c.Scheduler] == nil {
-			names = append(names, c.Scheduler)
-		}
-		by[c.Scheduler] = append(by[c.Scheduler], c)
-	}
+	by, names := bySchedulers(cells)
 	for _, rule := range held.Names() {
 		row(rule, held.Summarise(cells, rule))
 		for _, name := range names {

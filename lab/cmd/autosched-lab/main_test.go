@@ -1,6 +1,7 @@
 package main
 
 import (
+	"html"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 func TestMain(m *testing.M) { clitest.Main(m, newRootCmd) }
@@ -95,43 +97,78 @@ func TestJSONHasASchema(t *testing.T) {
 	for _, x := range []struct {
 		args, schema string
 		slow         bool
-		drawn        string // in the page that --plot draws
+		drawn        string // the message of the page that --plot draws
+		title, axis  string // of a chart
 	}{
 		{"recommend --trace sample --windows 2 --days 1 --nodes 4 --waste 10 --detected",
-			"recommend-benchmark", false, ""},
-		{"patterns --trace sample --windows 1 --days 1 --prevalence 5 --nodes 4", "patterns-benchmark", false, ""},
-		{"search --objectives quad2 --samplers random --budget 5 --seeds 1", "search-benchmark", false, "The least mean regret after 5 evaluations has random on quad2."},
+			"recommend-benchmark", false, "Acting on the findings of the built-in rules gains",
+			"Acting on waste, by its share of GPU-hours", "gain in utilisation, %, with the 95 % interval"},
+		{"patterns --trace sample --windows 1 --days 1 --prevalence 5 --nodes 4", "patterns-benchmark", false,
+			" injected cases, with ", "sample: cases in 5 % of entities", "F1 score"},
+		{"search --objectives quad2 --samplers random --budget 5 --seeds 1", "search-benchmark", false,
+			"The least mean regret after 5 evaluations has random on quad2.", "quad2: lower is better", "mean regret"},
 		{"aggregate --trace sample --to 2017-10-09T06:00:00Z --nodes 16 --configs 2 --sizes 2",
-			"aggregate-benchmark", true, ""},
+			"aggregate-benchmark", true, "groups", "Order of configurations on groups and on jobs",
+			"size of a group at most, GPUs"},
 		{"tune --trace sample --nodes 12 --to 2017-10-10 --budget 6 --futures 2 --hours 2 --seeds 1 --searches random",
-			"tuning-benchmark", true, "No search finds better configurations than random."},
+			"tuning-benchmark", true, "No search finds better configurations than random.",
+			"Below 1 is better than random", "objective over that of random"},
 		{"presets --scenarios " + windows + " --data " + dir + " --scheduler fifo --configs 2 --refine 0",
-			"preset-benchmark", true, "presets are chosen of"},
+			"preset-benchmark", true, "presets are chosen of", "Worst regret over the windows", "worst regret, %"},
 		{"horizons --scenarios " + days + " --only day --schedulers fifo --configs 1 --hours 1 --horizons 1h " +
-			"--futures 1", "horizon-benchmark", true, "Rounds of 1 h rank configurations best"},
+			"--futures 1", "horizon-benchmark", true, "Rounds of 1 h rank configurations best",
+			"Rank correlation of scores and average JCT", "Spearman's correlation"},
 		{"studies --scenarios " + days + " --only day --schedulers gandiva --budget 2 --reference 2 --seeds 1",
-			"study-benchmark", true, "With the causal model a study takes fewer trials in"},
-		{"decisions --scenarios " + windows + " --data " + dir + " --schedulers fifo --methods default --out " + dir +
-			"/d.jsonl", "decision-benchmark", true, ""},
+			"study-benchmark", true, "With the causal model a study takes fewer trials in",
+			"auto: trials until one is good", "trials, median over seeds"},
+		{"decisions --scenarios " + windows + " --data " + dir + " --schedulers fifo --methods default,preset --out " + dir +
+			"/d.jsonl", "decision-benchmark", true, "The largest ratio of the default's average JCT has preset",
+			"fifo, mean over windows", "average JCT of the default over that of the method"},
 	} {
 		if x.slow && testing.Short() {
 			continue
 		}
-		args, plot := append(strings.Fields(x.args), "--json"), filepath.Join(dir, x.schema+".html")
-		if x.drawn != "" {
-			args = append(args, "--plot", plot)
-		}
-		code, out, errs := clitest.Run(args...)
+		plot := filepath.Join(dir, x.schema+".html")
+		code, out, errs := clitest.Run(append(strings.Fields(x.args), "--json", "--plot", plot)...)
 		if code != 0 {
 			t.Errorf("%s: exit %d: %s", x.args, code, errs)
 			continue
 		}
-		if page, err := os.ReadFile(plot); x.drawn != "" && (err != nil || !strings.Contains(string(page), x.drawn) ||
-			!strings.Contains(string(page), "<svg")) {
-			t.Errorf("%s: %v, the page has no %q", x.args, err, x.drawn)
-		}
+		checkPage(t, plot, x.drawn, x.title, x.axis)
 		if want := `"schema": "autosched.` + x.schema + `/v1"`; !strings.HasPrefix(strings.TrimLeft(out, "{\n "), want) {
 			t.Errorf("%s: want %s first: %.80s", x.args, want, out)
+		}
+	}
+}
+
+// checkPage checks that a page has a message, and a chart with a title and the name of an axis.
+func checkPage(t *testing.T, path, message, title, axis string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := html.UnescapeString(string(text))
+	for _, part := range []string{message, ">" + title + "<", ">" + axis + "</text>"} {
+		if !strings.Contains(page, part) {
+			t.Errorf("%s: has no %q", filepath.Base(path), part)
+		}
+	}
+}
+
+// TestHeldDraws: the daily rule on a window of the sample trace, in every format of figures.
+func TestHeldDraws(t *testing.T) {
+	testshared.Full(t)
+	for _, name := range []string{"held.html", "held.svg", "held.png"} {
+		path := filepath.Join(t.TempDir(), name)
+		args := "held --trace sample --from 2017-10-10T00:00:00Z --to 2017-10-16T00:00:00Z --schedulers fifo --nodes 16"
+		if code, _, errs := clitest.Run(append(strings.Fields(args), "--plot", path)...); code != 0 {
+			t.Fatal(errs)
+		}
+		if filepath.Ext(name) != ".png" {
+			checkPage(t, path, "Gain over the default", "Windows that lose more than 1 %", "share of windows, %")
+		} else if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), "\x89PNG") {
+			t.Errorf("%v: no PNG", err)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
@@ -23,6 +24,7 @@ import (
 
 // benchPatternsOptions are the flags of patterns.
 type benchPatternsOptions struct {
+	plot               cli.PlotFlag
 	trace, test        string
 	curves, testCurves string
 	prevalence         []float64
@@ -71,10 +73,14 @@ stop or shrink a job, or to hold jobs back. 95 % intervals are of a bootstrap ov
 			if err != nil {
 				return err
 			}
+			if err := o.plot.Write(func() (*chart.Page, error) { return patternsPage(r, o.examples) }); err != nil {
+				return err
+			}
 			return cli.Show(cmd.OutOrStdout(), o.json, "patterns-benchmark/v1", r,
 				func(w io.Writer) error { return printPatternsBench(w, r, o.examples) })
 		},
 	}
+	o.plot.Add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.trace, "trace", "", `trace file, or "sample" or "sample-shifts", synthetic ones that are built in (required)`)
 	fl.StringVar(&o.test, "test", "", "second trace to measure the same rules on")
@@ -100,6 +106,9 @@ stop or shrink a job, or to hold jobs back. 95 % intervals are of a bootstrap ov
 
 // check checks all that needs no trace.
 func (o *benchPatternsOptions) check() error {
+	if err := o.plot.Check(); err != nil {
+		return err
+	}
 	if o.trace == "" {
 		return cli.Usage(errors.New(`--trace is missing: name a trace file, "sample" or "sample-shifts"`))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/internal/stats"
@@ -26,6 +27,7 @@ import (
 
 // benchRecommendOptions are the flags of recommend.
 type benchRecommendOptions struct {
+	plot      cli.PlotFlag
 	trace     string
 	waste     []float64
 	windows   int
@@ -72,10 +74,14 @@ GPU-time than the median one; Jain's index is of the tenants' mean stretch.`,
 			if err != nil {
 				return err
 			}
+			if err := o.plot.Write(func() (*chart.Page, error) { return recommendPage(r) }); err != nil {
+				return err
+			}
 			return cli.Show(cmd.OutOrStdout(), o.json, "recommend-benchmark/v1", r,
 				func(w io.Writer) error { return printRecommendBench(w, r) })
 		},
 	}
+	o.plot.Add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.trace, "trace", "",
 		`trace file, or "sample" or "sample-shifts", synthetic ones that are built in (required)`)
@@ -96,6 +102,9 @@ GPU-time than the median one; Jain's index is of the tenants' mean stretch.`,
 }
 
 func (o *benchRecommendOptions) check() error {
+	if err := o.plot.Check(); err != nil {
+		return err
+	}
 	if o.trace == "" {
 		return cli.Usage(errors.New(`--trace is missing: name a trace file, "sample" or "sample-shifts"`))
 	}
