@@ -133,8 +133,8 @@ func printAggregate(w io.Writer, r *aggregate.Study) error {
 	t := table.Numbers(w, "size\tjobs\tgroups\ttau\tleast tau\ttau apart\tof pairs\tlost\tmost lost\tbias\tspeed-up\t")
 	for _, x := range r.Rows {
 		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t%.0f %%\t%.2f %%\t%.2f %%\t%+.1f %%\t%.2f\t\n",
-			groupSize(&x), x.JobsIn, x.JobsOut, x.Tau, x.MinTau, x.TauApart, 100*x.Apart, 100*x.Lost, 100*x.MostLost, 100*x.Bias,
-			x.Speedup)
+			groupSize(&x), x.JobsIn, x.JobsOut, x.Tau, x.MinTau, x.TauApart, 100*x.Apart, 100*x.Lost, 100*x.MostLost,
+			100*x.Bias, x.Speedup)
 	}
 	return t.Flush()
 }

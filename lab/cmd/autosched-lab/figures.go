@@ -324,8 +324,8 @@ func recommendPage(r *recommendBench) (*chart.Page, error) {
 	c := chart.Estimates("gain in utilisation, %", 95, 0, rows)
 	c.Title = "Acting on waste, by its share of GPU-hours"
 	last := &r.Rows[len(r.Rows)-1]
-	message := fmt.Sprintf("With %g %% of GPU-hours wasted, acting on every case gains %.1f %% utilisation, 95 %% interval "+
-		"%.1f to %.1f %%.", last.Waste, 100*last.Gain, 100*last.Low, 100*last.High)
+	message := fmt.Sprintf("With %g %% of GPU-hours wasted, acting on every case gains %.1f %% utilisation, 95 %% "+
+		"interval %.1f to %.1f %%.", last.Waste, 100*last.Gain, 100*last.Low, 100*last.High)
 	if last.Detected != nil {
 		message += fmt.Sprintf(" Acting on the findings of the built-in rules gains %.1f %%.", 100*last.Detected.Gain)
 	}

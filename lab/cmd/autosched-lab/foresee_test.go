@@ -49,11 +49,13 @@ func TestForesee(t *testing.T) {
 		t.Fatal(err)
 	}
 	plot := filepath.Join(t.TempDir(), "foresee.html")
-	code, out, errs := clitest.Run("foresee", "--boosted=false", "--data", data, "--tiers", tiers, "--plot", plot, "--json")
+	code, out, errs := clitest.Run("foresee", "--boosted=false", "--data", data, "--tiers", tiers, "--plot", plot,
+		"--json")
 	if code != 0 {
 		t.Fatal(errs)
 	}
-	checkPage(t, plot, "The model predicts ", "Error on configurations of later days", "mean error, % of the measured value")
+	checkPage(t, plot, "The model predicts ", "Error on configurations of later days",
+		"mean error, % of the measured value")
 	var judged struct {
 		Error float64 `json:"error"`
 		Mean  float64 `json:"error_mean"`

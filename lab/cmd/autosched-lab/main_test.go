@@ -121,8 +121,8 @@ func TestJSONHasASchema(t *testing.T) {
 		{"studies --scenarios " + days + " --only day --schedulers gandiva --budget 2 --reference 2 --seeds 1",
 			"study-benchmark", true, "With the causal model a study takes fewer trials in",
 			"auto: trials until one is good", "trials, median over seeds"},
-		{"decisions --scenarios " + windows + " --data " + dir + " --schedulers fifo --methods default,preset --out " + dir +
-			"/d.jsonl", "decision-benchmark", true, "The largest ratio of the default's average JCT has preset",
+		{"decisions --scenarios " + windows + " --data " + dir + " --schedulers fifo --methods default,preset " +
+			"--out " + dir + "/d.jsonl", "decision-benchmark", true, "The largest ratio of the default's average JCT has preset",
 			"fifo, mean over windows", "average JCT of the default over that of the method"},
 	} {
 		if x.slow && testing.Short() {
