@@ -343,9 +343,10 @@ func patternsPage(r *patternsBench, examples int) (*chart.Page, error) {
 		for _, x := range t.Rules {
 			cases, found, wrong = cases+x.Cases, found+x.Found, wrong+x.False
 			if x.F1.Known {
+				tip := fmt.Sprintf("%s: F1 %.3f, 95 %% interval %.2f to %.2f, %d of %d cases found, %s", x.Rule,
+					x.F1.Value, x.F1.Low, x.F1.High, x.Found, x.Cases, units.Plural(x.False, "false alert"))
 				rows = append(rows, chart.Estimate{Name: x.Rule, Value: x.F1.Value, Low: x.F1.Low, High: x.F1.High,
-					Color: chart.Blue, Tip: fmt.Sprintf("%s: F1 %.3f, 95 %% interval %.2f to %.2f, %d of %d cases found, %s",
-						x.Rule, x.F1.Value, x.F1.Low, x.F1.High, x.Found, x.Cases, units.Plural(x.False, "false alert"))})
+					Color: chart.Blue, Tip: tip})
 			}
 		}
 		c := chart.Estimates("F1 score", 95, 1, rows)
