@@ -21,8 +21,12 @@ const belowScreen = `(() => {
 func TestReports(t *testing.T) {
 	dir := t.TempDir()
 	const small = " --trace sample --to 2017-10-09T06:00:00Z --nodes 16"
-	pages := map[string]string{}
-	runs, tiers := filepath.Join(dir, "runs.csv"), filepath.Join(dir, "tiers.json")
+	pages, lab := map[string]string{}, filepath.Join(dir, "autosched-lab")
+	build := exec.Command("go", "build", "-C", "../..", "-trimpath", "-o", lab, "./lab/cmd/autosched-lab")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	runs, tiers, graph := filepath.Join(dir, "runs.csv"), filepath.Join(dir, "tiers.json"), filepath.Join(dir, "graph.json")
 	for _, command := range []string{
 		"evaluate" + small + " --budget 6 --futures 2 --horizon 1h --methods default,preset --out DIR --plot DIR/figures.html",
 		"compare" + small + " --schedulers fifo,sjf,srtf,tiresias,themis,lucid,gandiva,gavel,astraea,optimus,pollux,chronus" +
@@ -42,18 +46,30 @@ func TestReports(t *testing.T) {
 			" --recorded-scheduler fifo --plot DIR/figures.html",
 		"explain dataset --trace sample --nodes 12 --scheduler tiresias --configs 8 --out " + runs +
 			" --tiers-out " + tiers,
+		"explain learn --data " + runs + " --tiers " + tiers + " --group segment --out " + graph +
+			" --plot DIR/figures.html",
+		"explain show " + graph + " --plot DIR/figures.html",
 		"explain effects --data " + runs + " --tiers " + tiers + " --group segment --boosted=false --plot DIR/figures.html",
 		"explain whatif --data " + runs + " --tiers " + tiers + " --group segment --boosted=false --set queues=3" +
 			" --plot DIR/figures.html",
+		"lab recommend --trace sample --windows 2 --days 1 --nodes 4 --waste 10,20 --detected --plot DIR/figures.html",
+		"lab patterns --trace sample --windows 1 --days 1 --prevalence 5,10 --nodes 4 --plot DIR/figures.html",
+		"lab foresee --data " + runs + " --tiers " + tiers + " --boosted=false --plot DIR/figures.html",
+		"lab held --trace sample --from 2017-10-10T00:00:00Z --to 2017-10-16T00:00:00Z --schedulers fifo --nodes 16" +
+			" --plot DIR/figures.html",
 	} {
-		name, _, _ := strings.Cut(command, " --")
+		name, _, _ := strings.Cut(strings.Replace(command, graph+" ", "", 1), " --")
 		name = strings.ReplaceAll(name, " ", "-")
 		at := filepath.Join(dir, name)
 		args := strings.Fields(strings.ReplaceAll(command, "DIR", at))
 		if text, err := exec.Command("mkdir", at).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
-		if text, err := exec.Command(program, args...).CombinedOutput(); err != nil {
+		run := program
+		if args[0] == "lab" {
+			run, args = lab, args[1:]
+		}
+		if text, err := exec.Command(run, args...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, text)
 		}
 		files, err := filepath.Glob(filepath.Join(at, "*.html"))

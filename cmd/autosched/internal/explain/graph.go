@@ -16,6 +16,7 @@ import (
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/dataset"
 	"github.com/autosched/autosched/causal/render"
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
@@ -29,6 +30,7 @@ type learnGraphOptions struct {
 	data, tiers, mode, out, group string
 
 	json  bool
+	plot  cli.PlotFlag
 	learn causal.LearnOptions
 	given func(flag string) bool
 }
@@ -81,6 +83,9 @@ is marked as not complete and has surplus edges.`,
 					return err
 				}
 			}
+			if err := o.plot.Write(func() (*chart.Page, error) { return graphPage(o.data, d) }); err != nil {
+				return err
+			}
 			if o.json {
 				for _, text := range d.Warnings { // a table shows them itself
 					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", text)
@@ -96,6 +101,7 @@ is marked as not complete and has surplus edges.`,
 
 func (o *learnGraphOptions) add(cmd *cobra.Command) {
 	o.given = cmd.Flags().Changed
+	o.plot.Add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.data, "data", "", "")
 	fl.StringVar(&o.tiers, "tiers", "", "")
@@ -117,6 +123,9 @@ func (o *learnGraphOptions) add(cmd *cobra.Command) {
 
 func (o *learnGraphOptions) check() error {
 	l := &o.learn
+	if err := o.plot.Check(); err != nil {
+		return err
+	}
 	switch {
 	case o.data == "":
 		return cli.Usage(errors.New("--data is missing: name a CSV file of measured configurations"))
@@ -201,6 +210,7 @@ func groupsOf(c *causal.Column) []int {
 type causalShowOptions struct {
 	format, view, out string
 	json              bool
+	plot              cli.PlotFlag
 
 	given  func(flag string) bool
 	render render.Format // after check
@@ -228,10 +238,14 @@ table lists the assumptions made for that.`,
 			if err != nil {
 				return err
 			}
+			if err := o.plot.Write(func() (*chart.Page, error) { return graphPage(args[0], d) }); err != nil {
+				return err
+			}
 			return writeGraph(cmd, o.out, func(w io.Writer) error { return o.render.Write(w, d) })
 		},
 	}
 	o.given = cmd.Flags().Changed
+	o.plot.Add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.format, "as", "table", "how to show it: "+strings.Join(renderNames(), ", "))
 	fl.StringVar(&o.view, "view", "pag", "pag: as learned; dag: as a directed graph of it")
@@ -259,6 +273,9 @@ func renderHelp() string {
 }
 
 func (o *causalShowOptions) check() error {
+	if err := o.plot.Check(); err != nil {
+		return err
+	}
 	if o.json {
 		if o.given("as") && o.format != "json" {
 			return cli.Usage(fmt.Errorf("--json and --as %s contradict each other", o.format))
