@@ -25,6 +25,7 @@ type entry struct {
 	Time   time.Time
 	Reader uint64 // the least reader version that loses nothing of the ops
 	Ops    []*store.Op
+	at     store.Place
 }
 
 // entryHeader is the version, term, previous sequence, time and reader version; the compressed ops follow, and last
@@ -74,26 +75,27 @@ func chainOf(before uint64, text []byte) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
-// decode reads an entry that comes after a place.
-func decode(text []byte, after store.Place) (e entry, chain uint64, err error) {
+// decode reads the entry of a sequence that comes after a place.
+func decode(sequence uint64, text []byte, after store.Place) (e entry, err error) {
 	if len(text) < entryHeader+chainSize {
-		return e, 0, fmt.Errorf("%w: %d bytes is too short", errEntry, len(text))
+		return e, fmt.Errorf("%w: %d bytes is too short", errEntry, len(text))
 	}
 	if text[0] > entryVersion {
-		return e, 0, fmt.Errorf("%w: an entry of format %d, this one knows up to %d", store.ErrNewer, text[0],
+		return e, fmt.Errorf("%w: an entry of format %d, this one knows up to %d", store.ErrNewer, text[0],
 			entryVersion)
 	}
 	e = header(text)
 	body := text[:len(text)-chainSize]
-	chain = binary.BigEndian.Uint64(text[len(body):])
+	chain := binary.BigEndian.Uint64(text[len(body):])
 	if e.Prev != after.Sequence || chainOf(after.Chain, body) != chain {
-		return e, 0, errChain
+		return e, errChain
 	}
+	e.at = store.Place{Sequence: sequence, Chain: chain}
 	if err := store.Readable(e.Reader); err != nil {
-		return e, 0, err
+		return e, err
 	}
 	if len(body) == entryHeader {
-		return e, chain, nil
+		return e, nil
 	}
 	ops, err := decoder.DecodeAll(body[entryHeader:], nil)
 	if err == nil {
@@ -103,9 +105,9 @@ func decode(text []byte, after store.Place) (e entry, chain uint64, err error) {
 		err = errors.New("an op is null")
 	}
 	if err != nil {
-		return e, 0, fmt.Errorf("%w: %w", errEntry, err)
+		return e, fmt.Errorf("%w: %w", errEntry, err)
 	}
-	return e, chain, nil
+	return e, nil
 }
 
 // header reads an entry without its ops from a text that is long enough.

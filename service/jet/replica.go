@@ -266,26 +266,15 @@ func (r *Replica) follow(ctx context.Context) error {
 	}
 	defer messages.Stop()
 	defer context.AfterFunc(ctx, messages.Stop)()
+	arrived := make(chan arrival, atHand)
+	go arrive(ctx, messages, arrived)
 	for {
-		m, err := messages.Next()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
+		var b batch
+		ended := b.take(ctx, r, arrived)
+		if _, err := r.apply(b.entries...); err != nil {
 			return err
 		}
-		meta, err := m.Metadata()
-		if err != nil {
-			return err
-		}
-		raise(&r.known, meta.Sequence.Stream+meta.NumPending)
-		if meta.Sequence.Stream <= r.store.Place().Sequence {
-			continue
-		}
-		if err := r.apply(meta.Sequence.Stream, m.Data()); err != nil {
-			return err
-		}
-		if err := r.proven(last); err != nil {
+		if err := errors.Join(ended, r.proven(last)); err != nil {
 			return err
 		}
 	}
@@ -330,44 +319,44 @@ func (r *Replica) catchUp(ctx context.Context, stream jetstream.Stream) error {
 	if err != nil {
 		return err
 	}
-	for at := r.store.Place().Sequence; at < last; {
-		m, err := stream.GetMsg(ctx, at+1, jetstream.WithGetMsgSubject(logPrefix+">"))
-		if err != nil {
+	for at := r.store.Place().Sequence; at < last && err == nil; {
+		var b batch
+		for at < last && err == nil && !b.full() {
+			var m *jetstream.RawStreamMsg
+			if m, err = stream.GetMsg(ctx, at+1, jetstream.WithGetMsgSubject(logPrefix+">")); err == nil {
+				at = m.Sequence
+				err = b.add(r, m.Sequence, m.Data)
+			}
+		}
+		if _, err := r.apply(b.entries...); err != nil {
 			return err
 		}
-		if err := r.apply(m.Sequence, m.Data); err != nil {
-			return err
-		}
-		at = m.Sequence
+	}
+	if err != nil {
+		return err
 	}
 	return r.proven(last)
 }
 
-// apply applies an entry that was read.
-func (r *Replica) apply(sequence uint64, text []byte) error {
-	before := r.store.Place()
-	e, chain, err := decode(text, before)
-	if err != nil {
-		return fmt.Errorf("entry %d after %d: %w", sequence, before.Sequence, err)
-	}
-	_, err = r.applied1(store.Place{Sequence: sequence, Chain: chain}, &e)
-	return err
-}
-
-// applied1 applies an entry.
-func (r *Replica) applied1(at store.Place, e *entry) ([]store.Result, error) {
+// apply applies entries.
+func (r *Replica) apply(entries ...*entry) ([]store.Result, error) {
 	r.applying.Lock()
 	defer r.applying.Unlock()
-	out, err := r.store.Apply(at, e.Time, e.Ops)
-	r.changed.add(e.Ops) // of an error, too: a part may be there
-	if err != nil {
-		return nil, err
+	all := make([]store.Entry, 0, len(entries))
+	for _, e := range entries {
+		all = append(all, store.Entry{Place: e.at, Time: e.Time, Ops: e.Ops})
 	}
-	r.term = max(r.term, e.Term)
-	r.last = e.Time
-	r.applied.Store(at.Sequence)
-	r.appliedAt.Store(e.Time.UnixNano())
-	return out, nil
+	out, err := r.store.Apply(all...)
+	applied := r.store.Place().Sequence
+	for _, e := range entries {
+		r.changed.add(e.Ops) // of an error, too: a part may be there
+		if e.at.Sequence <= applied {
+			r.term, r.last = max(r.term, e.Term), e.Time
+			r.appliedAt.Store(e.Time.UnixNano())
+		}
+	}
+	r.applied.Store(applied)
+	return out, err
 }
 
 // Position returns the last entry that is applied, the last one that is known of, and the time of the former by the

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/service/store"
@@ -223,6 +225,96 @@ func TestReplicaGoesOnFromAnyImage(t *testing.T) {
 	}
 }
 
+// A replica that lacks many entries applies those at hand together, as it follows and as it takes over; a process that
+// ends in the middle goes on.
+func TestReplicaCatchesUpTogether(t *testing.T) {
+	e := start(t, t.TempDir())
+	s := lead(t, openReplica(t, e, Options{}), 1)
+	const n = 300
+	write := func(from, to int) {
+		for i := from; i < to; i++ {
+			add(t, s, i, 1)
+			if err := s.Note(t.Context(), audit.Record{Resource: "schedulers/a"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(0, n/2)
+	dir := filepath.Join(t.TempDir(), "replica")
+	r := openReplica(t, e, Options{Dir: dir})
+	stream, err := e.js.Stream(t.Context(), logStream)
+	if err == nil {
+		err = r.catchUp(t.Context(), stream)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := commits(t, r); got > n/10 {
+		t.Errorf("%d commits of %d entries while it takes over", got, n)
+	}
+	half := filepath.Join(t.TempDir(), "replica") // config.db of before the commits, segments of after them
+	if err := os.CopyFS(half, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	write(n/2, n)
+	r.applying.Lock() // until all have arrived
+	stop := follow(t, r)
+	last, _, _ := s.r.Position()
+	eventually(t, "the log is not read", func() bool { _, known, _ := r.Position(); return known == last })
+	time.Sleep(100 * time.Millisecond)
+	before := commits(t, r)
+	r.applying.Unlock()
+	eventually(t, "the replica does not follow", func() bool { at, _, _ := r.Position(); return at == last })
+	if got := commits(t, r) - before; got > n/5 {
+		t.Errorf("%d commits of %d entries while it follows", got, n)
+	}
+	if err := errors.Join(stop(), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	segments, err := filepath.Glob(filepath.Join(dir, "events-*"))
+	if err != nil || len(segments) == 0 {
+		t.Fatal(segments, err)
+	}
+	for _, from := range segments {
+		text, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(half, filepath.Base(from)), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(n, n+n/2)
+	r = openReplica(t, e, Options{Dir: half})
+	if err := r.catchUp(t.Context(), stream); err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	if err := r.store.Audit(0, false, func(int64, []byte, error) bool { count++; return true }); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(t, r); len(got) != n+n/2 || count != n+n/2 || r.store.Place() != s.r.store.Place() {
+		t.Errorf("%d events, %d notes of %d, at %v of %v", len(got), count, n+n/2, r.store.Place(), s.r.store.Place())
+	}
+}
+
+// commits counts those of a replica.
+func commits(t *testing.T, r *Replica) (n uint64) {
+	t.Helper()
+	all := prometheus.NewRegistry()
+	all.MustRegister(r.store)
+	families, err := all.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			n += m.GetHistogram().GetSampleCount()
+		}
+	}
+	return n
+}
+
 // A replica that is damaged, behind the archive, or has entries that the log has not is made anew.
 func TestReplicaIsMadeAnew(t *testing.T) {
 	for name, harm := range map[string]func(t *testing.T, s *Store, dir string){
@@ -252,9 +344,9 @@ func TestReplicaIsMadeAnew(t *testing.T) {
 			r, err := store.Open(dir, store.Options{Replica: true})
 			if err == nil {
 				at := r.Place()
-				_, err = r.Apply(store.Place{Sequence: at.Sequence + 1, Chain: 7}, time.Now(),
-					[]*store.Op{store.EventsOp("a", []workload.Event{submitted("lost")}),
-						{Note: &audit.Record{Resource: "schedulers/a"}}})
+				_, err = r.Apply(store.Entry{Place: store.Place{Sequence: at.Sequence + 1, Chain: 7}, Time: time.Now(),
+					Ops: []*store.Op{store.EventsOp("a", []workload.Event{submitted("lost")}),
+						{Note: &audit.Record{Resource: "schedulers/a"}}}})
 				err = errors.Join(err, r.Close())
 			}
 			if err != nil {

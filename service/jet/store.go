@@ -75,7 +75,6 @@ type call struct {
 
 // group is the calls of an entry.
 type group struct {
-	at    store.Place
 	entry entry
 	calls []*call
 }
@@ -103,7 +102,7 @@ func (s *Store) begin(ctx context.Context, stream jetstream.Stream, ops []*store
 	if err := g.read(); err != nil {
 		return err
 	}
-	_, err = s.r.applied1(g.at, &g.entry)
+	_, err = s.r.apply(&g.entry)
 	return err
 }
 
@@ -246,8 +245,8 @@ func (s *Store) put(ctx context.Context, calls []*call) (*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.at = store.Place{Sequence: sequence, Chain: chain}
-	s.at, s.time = g.at, g.entry.Time
+	g.entry.at = store.Place{Sequence: sequence, Chain: chain}
+	s.at, s.time = g.entry.at, g.entry.Time
 	return g, nil
 }
 
@@ -326,7 +325,7 @@ func (s *Store) apply() {
 		var results []store.Result
 		err := g.read()
 		if err == nil {
-			results, err = s.r.applied1(g.at, &g.entry)
+			results, err = s.r.apply(&g.entry)
 		}
 		if err != nil { // it will be applied by the next leader
 			err = fmt.Errorf("%w: %w", ErrDeposed, err)

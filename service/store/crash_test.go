@@ -25,10 +25,16 @@ import (
 // acknowledgement. The parent kills it at some moment, opens the directory and looks for all records. The test finds
 // the losses of a process, not of a power cut: written pages outlive a process.
 
-const crashDir = "AUTOSCHED_CRASH_TEST_DIR"
+const (
+	crashDir    = "AUTOSCHED_CRASH_TEST_DIR"
+	crashFollow = "AUTOSCHED_CRASH_TEST_FOLLOW" // the directory is a replica
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashDir); dir != "" {
+		if os.Getenv(crashFollow) != "" {
+			followChild(dir)
+		}
 		crashChild(dir)
 		return
 	}
@@ -113,6 +119,8 @@ func crashChild(dir string) {
 type acked struct {
 	batches  []ackedBatch
 	revision int64 // the last one; 0 before the first
+	follows  bool  // the child's directory is a replica
+	entry    uint64
 }
 
 type ackedBatch struct {
@@ -125,6 +133,8 @@ func (a *acked) line(text string) error {
 	var b ackedBatch
 	if _, err := fmt.Sscanf(text, "e %s %d", &b.name, &b.events); err == nil {
 		a.batches = append(a.batches, b)
+	} else if _, err := fmt.Sscanf(text, "a %d", &a.entry); err == nil {
+		return nil
 	} else if _, err := fmt.Sscanf(text, "c %d", &a.revision); err != nil {
 		return fmt.Errorf("child said %q", text)
 	}
@@ -134,6 +144,9 @@ func (a *acked) line(text string) error {
 // check opens a directory and looks for all that was acknowledged, and for halves of anything. It
 // returns the last revision.
 func (a *acked) check(dir string) (revision int64, err error) {
+	if a.follows {
+		return 0, a.checkReplica(dir)
+	}
 	r, err := Open(dir, Options{})
 	if err != nil {
 		return 0, err
@@ -193,10 +206,10 @@ type crashing struct {
 	lines *bufio.Scanner
 }
 
-func startCrashing(t *testing.T, dir string) *crashing {
+func startCrashing(t *testing.T, dir string, env ...string) *crashing {
 	t.Helper()
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), crashDir+"="+dir)
+	child.Env = append(append(os.Environ(), crashDir+"="+dir), env...)
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
 	if err != nil {

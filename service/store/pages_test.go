@@ -194,7 +194,7 @@ func TestDamagedReplicaIsRefused(t *testing.T) {
 	apply := func(r *Store, from, to uint64) error {
 		for i := from; i < to; i++ {
 			op := EventsOp("s", []workload.Event{event(fmt.Sprint(i), time.Duration(i))})
-			if _, err := r.Apply(Place{Sequence: i + 1, Chain: i}, damageDay, []*Op{op}); err != nil {
+			if _, err := r.Apply(Entry{Place{Sequence: i + 1, Chain: i}, damageDay, []*Op{op}}); err != nil {
 				return err
 			}
 		}

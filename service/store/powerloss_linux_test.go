@@ -269,7 +269,7 @@ func (c *cut) check(dir string) error {
 			return err
 		}
 	}
-	if len(c.acked.batches) == 0 && c.acked.revision == 0 && c.files[configFile] == nil {
+	if len(c.acked.batches) == 0 && c.acked.revision == 0 && c.acked.entry == 0 && c.files[configFile] == nil {
 		return nil // before the store was there
 	}
 	if c.lied { // damaged pages may ask for any amount of memory
@@ -286,7 +286,10 @@ func powerCuts(t *testing.T, images int, first *cut,
 	lies func(rng *rand.Rand, directory bool) bool) (wrong []string) {
 	t.Helper()
 	perDisk, perLife, every := 100, 25, 4
-	if first != nil { // all operations of the upgrade, which are the first
+	var env []string
+	if first != nil && first.acked.follows {
+		env = append(env, crashFollow+"=1")
+	} else if first != nil { // all operations of the upgrade, which are the first
 		perDisk, perLife, every = 20, 20, 1
 	}
 	seed := uint64(time.Now().UnixNano())
@@ -307,7 +310,8 @@ func powerCuts(t *testing.T, images int, first *cut,
 			d.lies = func(directory bool) bool { return lies(rng, directory) }
 		}
 		dir, unmount := d.mount(t)
-		a := acked{batches: slices.Clone(before.batches), revision: before.revision}
+		a := before
+		a.batches = slices.Clone(before.batches)
 		var lines sync.Mutex // guards a
 		var last *cut
 		for taken := 0; taken < perDisk && done < images; {
@@ -324,7 +328,8 @@ func powerCuts(t *testing.T, images int, first *cut,
 					return
 				}
 				lines.Lock()
-				now := acked{batches: a.batches[:len(a.batches):len(a.batches)], revision: a.revision}
+				now := a
+				now.batches = slices.Clip(a.batches)
 				lines.Unlock()
 				percent := 25 * rng.IntN(5)
 				what := fmt.Sprintf("%d %% of what was not synced", percent)
@@ -334,7 +339,7 @@ func powerCuts(t *testing.T, images int, first *cut,
 				}
 			}
 			d.mu.Unlock()
-			child := startCrashing(t, dir)
+			child := startCrashing(t, dir, env...)
 			read := make(chan error, 1)
 			go func() {
 				var err error
@@ -370,7 +375,7 @@ func powerCuts(t *testing.T, images int, first *cut,
 		unmount()
 		begin()
 		// The next process goes on from the last cut sometimes, unless that has become large.
-		if rng.IntN(2) == 0 && lies == nil && first == nil && len(last.files) < 100 {
+		if rng.IntN(2) == 0 && lies == nil && (first == nil || first.acked.follows) && len(last.files) < 100 {
 			content, before = last.files, last.acked
 		}
 	}
@@ -407,6 +412,22 @@ func TestPowerCuts(t *testing.T) {
 			t.Errorf("%s, and the test sees nothing", name)
 		}
 		t.Logf("%s: %d of 100 images are wrong, such as %q", name, len(wrong), wrong[:min(3, len(wrong))])
+	}
+}
+
+// TestPowerCutsOfAReplica cuts the power of a process that applies entries of a log, several at a time: the directory
+// says how many it has, and goes on with the rest.
+func TestPowerCutsOfAReplica(t *testing.T) {
+	images := 200
+	if testing.Short() {
+		images = 60
+	}
+	for tally := testshared.NewTally(t, "AUTOSCHED_IMAGES", images); tally.Left() > 0; {
+		n := min(200, tally.Left())
+		for _, w := range powerCuts(t, n, &cut{acked: acked{follows: true}}, nil) {
+			t.Error(w)
+		}
+		tally.Add(n)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -21,13 +22,28 @@ import (
 // A replica follows a log of changes: it applies the entries in their order, each at the time that the log gives it,
 // so that all replicas make the same records. How far it is, is written with the changes: in config.db with the last
 // change of an entry, and in the segment with the events of one, which come first. After a crash the rest of an entry
-// is applied again, and not the part that is there. Records of rounds, reports and texts may be applied twice.
+// is applied again, and not the part that is there. Records of rounds, reports and texts may be applied twice. Entries
+// that are applied together are as one entry.
 
 // Place is that of an entry in a log.
 type Place struct {
 	Sequence uint64 `json:"sequence"`
 	// Chain is a hash over the log up to the entry.
 	Chain uint64 `json:"chain"`
+}
+
+// Entry is one of a log, at a place and of a time.
+type Entry struct {
+	Place
+	Time time.Time
+	Ops  []*Op
+}
+
+// storedPlace is a place as a file has it.
+type storedPlace struct {
+	Place
+	// Partial is how many of the entries up to the place may lack their changes.
+	Partial uint64 `json:"partial,omitempty"`
 }
 
 var (
@@ -46,7 +62,8 @@ const markEvery = 500
 type replica struct {
 	at       Place
 	events   uint64 // the last entry whose events are applied
-	applying Place
+	applying Place  // of the last of the entries that are being applied
+	partial  bool   // they have more than events
 	unmarked int
 	clock    atomic.Int64 // nanoseconds since 1970
 }
@@ -296,28 +313,78 @@ type Result struct {
 // Place returns that of the last entry applied.
 func (r *Store) Place() Place { return r.replica.at }
 
-// Apply applies the entry of a log at a place, of a time. An error says that the replica could not: it may be applied
-// again once the reason has gone, and after an ErrCorrupt the replica must be made anew. It must not be called
-// concurrently.
-func (r *Store) Apply(at Place, now time.Time, ops []*Op) ([]Result, error) {
-	p := r.replica
-	if at.Sequence <= p.at.Sequence {
-		return nil, fmt.Errorf("store: entry %d of the log comes after entry %d", at.Sequence, p.at.Sequence)
+// Apply applies entries of a log, and returns the results of their ops. Those that allow it share commits. After an
+// error the entries after Place are not applied: they may be again once the reason has gone, and after an ErrCorrupt
+// the replica must be made anew. It must not be called concurrently.
+func (r *Store) Apply(entries ...Entry) (out []Result, err error) {
+	for len(entries) > 0 {
+		n := together(entries)
+		results, err := r.applyTogether(entries[:n])
+		if err != nil {
+			return nil, err
+		}
+		out, entries = append(out, results...), entries[n:]
 	}
-	p.applying = at
-	p.clock.Store(now.UnixNano())
+	return out, nil
+}
+
+// together returns how many of the first entries can be applied as one: those of a day, whose events one segment has,
+// up to one with a workload, whose end drops a text.
+func together(entries []Entry) (n int) {
+	day := entries[0].Time.UTC().Format(dayLayout)
+	for i := range entries {
+		e := &entries[i]
+		if i > 0 && (e.alone() || e.Time.UTC().Format(dayLayout) != day) {
+			return i
+		}
+		if e.alone() || slices.ContainsFunc(e.Ops, func(o *Op) bool { return o.Workload != nil }) {
+			return i + 1
+		}
+	}
+	return len(entries)
+}
+
+func (e *Entry) alone() bool { return len(e.Ops) == 1 && e.Ops[0].Alone() }
+
+func (r *Store) applyTogether(entries []Entry) ([]Result, error) {
+	p := r.replica
+	before, last := p.at.Sequence, &entries[len(entries)-1]
+	var ops []*Op
+	var calls []*appendCall
+	for i := range entries {
+		e := &entries[i]
+		if e.Sequence <= before {
+			return nil, fmt.Errorf("store: entry %d of the log comes after entry %d", e.Sequence, before)
+		}
+		before = e.Sequence
+		for _, o := range e.Ops {
+			if o.Events != nil {
+				events, err := o.Events.events()
+				if err != nil {
+					return nil, fmt.Errorf("store: entry %d of the log: %w", e.Sequence, err)
+				}
+				calls = append(calls, &appendCall{entry: e.Sequence, scheduler: o.Events.Scheduler, events: events})
+			}
+		}
+		ops = append(ops, e.Ops...)
+	}
+	p.applying, p.partial = last.Place, len(calls) < len(ops)
+	p.clock.Store(last.Time.UnixNano())
 	out := make([]Result, len(ops))
-	err := r.apply(ops, out)
+	err := r.applyEvents(calls)
 	if err == nil {
-		p.unmarked++
-		if p.unmarked >= markEvery || len(ops) == 1 && ops[0].Alone() {
+		err = r.apply(ops, out)
+	}
+	if err == nil {
+		p.unmarked += len(entries)
+		if p.unmarked >= markEvery || last.alone() {
 			err = r.change(func(*bolt.Tx) error { return nil })
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("store: entry %d of the log: %w", at.Sequence, err)
+		return nil, fmt.Errorf("store: the log up to entry %d: %w", last.Sequence, err)
 	}
-	p.at = at
+	p.at = last.Place
 	return out, nil
 }
 
@@ -330,12 +397,10 @@ func (r *Store) Mark() error {
 	return r.change(func(*bolt.Tx) error { return nil })
 }
 
+// apply applies ops but for those of events.
 func (r *Store) apply(ops []*Op, out []Result) error {
 	if len(ops) == 1 && ops[0].Alone() {
 		return r.applyAlone(ops[0], &out[0])
-	}
-	if err := r.applyEvents(ops); err != nil {
-		return err
 	}
 	for i, o := range ops {
 		var err error
@@ -362,19 +427,10 @@ func (r *Store) apply(ops []*Op, out []Result) error {
 	return r.applyChanges(ops, out)
 }
 
-// applyEvents commits the events of an entry together, unless they are there.
-func (r *Store) applyEvents(ops []*Op) error {
-	var calls []*appendCall
-	for _, o := range ops {
-		if o.Events != nil {
-			events, err := o.Events.events()
-			if err != nil {
-				return err
-			}
-			calls = append(calls, &appendCall{scheduler: o.Events.Scheduler, events: events})
-		}
-	}
-	if len(calls) == 0 || r.replica.applying.Sequence <= r.replica.events {
+// applyEvents commits events together, unless they are there.
+func (r *Store) applyEvents(calls []*appendCall) error {
+	calls = slices.DeleteFunc(calls, func(c *appendCall) bool { return c.entry <= r.replica.events })
+	if len(calls) == 0 {
 		return nil
 	}
 	if err := r.lastEvents.record(r.commitEvents(calls)); err != nil {
@@ -387,7 +443,7 @@ func (r *Store) applyEvents(ops []*Op) error {
 	return nil
 }
 
-// applyChanges commits the changes of config.db of an entry together.
+// applyChanges commits the changes of config.db together.
 func (r *Store) applyChanges(ops []*Op, out []Result) error {
 	var open []*configCall
 	of := map[*configCall]int{}
@@ -462,28 +518,22 @@ func (r *Store) applyAlone(o *Op, out *Result) (err error) {
 	return nil // files that stay are dropped or archived with the next ones
 }
 
-// mark writes the place that is being applied to a file with a transaction of the entry.
+// mark writes the place that is being applied to a file with a transaction of the entries.
 func (r *Store) mark(tx *bolt.Tx) error {
 	if r.replica == nil || r.replica.applying.Sequence == 0 {
 		return nil
 	}
+	p := storedPlace{Place: r.replica.applying}
 	if fileOf(tx) == configFile {
 		r.replica.unmarked = 0
+	} else if r.replica.partial {
+		p.Partial = p.Sequence - r.replica.at.Sequence
 	}
-	return putPlain(tx.Bucket([]byte(metaBucket)), placeKey, r.replica.applying)
+	return putPlain(tx.Bucket([]byte(metaBucket)), placeKey, p)
 }
 
-// marked reports whether a file has the part of the entry that is being applied.
-func (r *Store) marked(tx *bolt.Tx) (bool, error) {
-	if r.replica == nil || r.replica.applying.Sequence == 0 {
-		return false, nil
-	}
-	p, err := placeIn(tx)
-	return p.Sequence >= r.replica.applying.Sequence, err
-}
-
-// placeIn reads the place of a file, the zero Place if it has none.
-func placeIn(tx *bolt.Tx) (p Place, err error) {
+// placeIn reads the place of a file, the zero one if it has none.
+func placeIn(tx *bolt.Tx) (p storedPlace, err error) {
 	if b := tx.Bucket([]byte(metaBucket)); b != nil && b.Get(placeKey) != nil {
 		if err := getJSON(placeKey, b.Get(placeKey), &p); err != nil {
 			return p, &CorruptError{File: fileOf(tx), Bucket: metaBucket, Key: string(placeKey), Why: err.Error()}
@@ -501,7 +551,9 @@ func (r *Store) openReplica(adopt bool) error {
 		is, moved = b.Get(replicaKey) != nil, string(b.Get(movedKey))
 		fresh = b.Get(epochKey) == nil && tx.Bucket([]byte(schedulersBucket)) == nil
 		if r.replica != nil {
-			r.replica.at, err = placeIn(tx)
+			var p storedPlace
+			p, err = placeIn(tx)
+			r.replica.at = p.Place
 		}
 		return err
 	})
@@ -538,7 +590,8 @@ func (r *Store) openReplica(adopt bool) error {
 	if err != nil || !want {
 		return err
 	}
-	r.replica.events, err = r.eventsPlace()
+	events, err := r.eventsPlace()
+	r.replica.events = events.Sequence
 	return err
 }
 
@@ -555,16 +608,15 @@ func (r *Store) logged() (last uint64, is bool, err error) {
 		return last, is, err
 	}
 	events, err := r.eventsPlace()
-	return max(last, events), is, err
+	return max(last, events.Sequence-events.Partial), is, err
 }
 
-// eventsPlace is the last entry whose events are applied, 0 if no segment has one.
-func (r *Store) eventsPlace() (last uint64, err error) {
+// eventsPlace is that of the last entry whose events are applied, the zero one if no segment has one.
+func (r *Store) eventsPlace() (last storedPlace, err error) {
 	names, err := segmentNames(r.dir)
-	for i := len(names) - 1; i >= 0 && err == nil && last == 0 && !isCheckpoint(names[i]); i-- {
+	for i := len(names) - 1; i >= 0 && err == nil && last.Sequence == 0 && !isCheckpoint(names[i]); i-- {
 		err = r.view(names[i], func(tx *bolt.Tx) error {
-			p, err := placeIn(tx)
-			last = p.Sequence
+			last, err = placeIn(tx)
 			return err
 		})
 	}

@@ -33,6 +33,7 @@ const ascending = 0.9
 
 // appendCall is one caller's batch, which waits for a commit.
 type appendCall struct {
+	entry     uint64 // of a log; 0 if the store follows none
 	scheduler string
 	events    []workload.Event
 	cursor    string // of the last one, once they are stored
@@ -109,16 +110,19 @@ func (r *Store) appendGroup(calls []*appendCall) error {
 	}
 	ends := r.timed(eventsKind)
 	err := r.write(name, r.segment, func(tx *bolt.Tx) error {
-		there, err := r.marked(tx)
-		if there { // by a commit that was said to fail
-			for _, c := range calls {
-				c.cursor = cursorOf(name, tx.Bucket([]byte(c.scheduler)).Sequence())
-			}
-		}
-		if there || err != nil {
+		p, err := placeIn(tx)
+		if err != nil {
 			return err
 		}
-		return errors.Join(putEvents(tx, name, calls), r.mark(tx))
+		rest := calls
+		for len(rest) > 0 && 0 < rest[0].entry && rest[0].entry <= p.Sequence { // by a commit that was said to fail
+			rest[0].cursor = cursorOf(name, tx.Bucket([]byte(rest[0].scheduler)).Sequence())
+			rest = rest[1:]
+		}
+		if len(rest) == 0 {
+			return nil
+		}
+		return errors.Join(putEvents(tx, name, rest), r.mark(tx))
 	})
 	ends()
 	if err != nil {

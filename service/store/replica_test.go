@@ -1,0 +1,226 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller/audit"
+	"github.com/autosched/autosched/workload"
+)
+
+// logAfter returns entries of a log after a place: of events, of notes, of both, and of an archive by itself, over
+// several days.
+func logAfter(at Place, n int) (entries []Entry) {
+	for range n {
+		i := at.Sequence + 1
+		at = Place{Sequence: i, Chain: 31*at.Chain + i}
+		e := Entry{Place: at, Time: damageDay.Add(time.Duration(i) * 17 * time.Minute)}
+		if isArchive(i) {
+			e.Ops = append(e.Ops, ArchiveOp(time.Time{}))
+		}
+		if hasEvents(i) {
+			e.Ops = append(e.Ops, EventsOp("s", []workload.Event{event(fmt.Sprint(i, "/0"), time.Duration(i)),
+				event(fmt.Sprint(i, "/1"), time.Duration(i))}))
+		}
+		if hasNote(i) {
+			e.Ops = append(e.Ops, &Op{Note: &audit.Record{Time: e.Time, Resource: "schedulers/s",
+				RevisionAfter: int64(i), Origin: audit.Origin{Actor: "alice", Verb: "Test"}}})
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+func isArchive(i uint64) bool { return i%40 == 0 }
+func hasEvents(i uint64) bool { return !isArchive(i) && i%7 != 0 }
+func hasNote(i uint64) bool   { return !isArchive(i) && (i%7 == 0 || i/10%2 == 0) }
+
+// followChild applies a log, some entries at a time, as fast as it can.
+func followChild(dir string) {
+	r, err := Open(dir, Options{Replica: true})
+	for err == nil {
+		if _, err = r.Apply(logAfter(r.Place(), 1+rand.IntN(20))...); err == nil {
+			fmt.Println("a", r.Place().Sequence)
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(3)
+}
+
+// notes are the numbers of the notes of a replica, in order.
+func notes(r *Store) (out []uint64, err error) {
+	c := audit.NewChecker("")
+	err = r.Audit(0, false, func(_ int64, line []byte, err error) bool {
+		one, _, bad := audit.Parse(line)
+		if err = errors.Join(err, bad, c.Add(line)); err == nil && one.RevisionAfter > 0 {
+			out = append(out, uint64(one.RevisionAfter))
+		}
+		return err == nil
+	})
+	_, end := c.End()
+	return out, errors.Join(err, end)
+}
+
+// checkReplica goes on with the log from a directory, in other portions, and looks for all of it.
+func (a *acked) checkReplica(dir string) error {
+	r, err := Open(dir, Options{Replica: true})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	has, _, err := r.logged()
+	if err != nil || has < a.entry {
+		return fmt.Errorf("entry %d was applied, the directory has %d, %w", a.entry, has, err)
+	}
+	found, err := notes(r)
+	if err != nil {
+		return err
+	}
+	for i := uint64(1); i <= has; i++ {
+		if hasNote(i) != slices.Contains(found, i) {
+			return fmt.Errorf("the directory has entry %d, it says, and lacks the change of %d", has, i)
+		}
+	}
+	end := has + 60
+	for r.Place().Sequence < end {
+		if _, err := r.Apply(logAfter(r.Place(), min(1+rand.IntN(50), int(end-r.Place().Sequence)))...); err != nil {
+			return err
+		}
+	}
+	if found, err = notes(r); err != nil {
+		return err
+	}
+	var ids, want []string
+	var wantNotes []uint64
+	damage, err := r.ReplayEvents("", func(_ string, e workload.Event) error { ids = append(ids, e.ID); return nil })
+	for i := uint64(1); i <= end; i++ {
+		if hasNote(i) {
+			wantNotes = append(wantNotes, i)
+		}
+		if hasEvents(i) {
+			want = append(want, fmt.Sprint(i, "/0"), fmt.Sprint(i, "/1"))
+		}
+	}
+	if err != nil || len(damage) > 0 || !slices.Equal(ids, want) || !slices.Equal(found, wantNotes) {
+		return fmt.Errorf("from entry %d: events %v, notes %v, %v, %w", has, ids, found, damage, err)
+	}
+	return nil
+}
+
+// Entries make the same directory however many are applied at a time.
+func TestEntriesTogether(t *testing.T) {
+	const n = 250
+	var want [][]byte
+	for _, most := range []int{1, 3, 64, n} {
+		r, err := Open(t.TempDir(), Options{Replica: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for r.Place().Sequence < n {
+			entries := logAfter(r.Place(), min(most, n-int(r.Place().Sequence)))
+			out, err := r.Apply(entries...)
+			ops := 0
+			for _, e := range entries {
+				ops += len(e.Ops)
+			}
+			if err != nil || len(out) != ops {
+				t.Fatal(len(out), err)
+			}
+		}
+		var lines [][]byte
+		if err := r.Audit(0, false, func(_ int64, line []byte, err error) bool {
+			lines = append(lines, bytes.Clone(line))
+			return err == nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if want = append(want, nil)[:1]; want[0] == nil {
+			want[0] = bytes.Join(lines, nil)
+		}
+		if got := bytes.Join(lines, nil); !bytes.Equal(got, want[0]) || len(got) == 0 {
+			t.Errorf("%d at a time: the audit log differs", most)
+		}
+		all := acked{entry: n}
+		dir := r.dir
+		if err := errors.Join(r.Close(), all.checkReplica(dir)); err != nil {
+			t.Errorf("%d at a time: %v", most, err)
+		}
+	}
+}
+
+// Events of entries that a commit stored although it was said to fail are not stored again with later ones.
+func TestEntriesOfAFailedCommit(t *testing.T) {
+	r, err := Open(t.TempDir(), Options{Replica: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	const had = 5
+	if _, err := r.Apply(logAfter(Place{}, had)...); err != nil {
+		t.Fatal(err)
+	}
+	r.replica.at, r.replica.events = Place{Sequence: 2, Chain: logAfter(Place{}, 2)[1].Chain}, 2
+	var calls []*appendCall
+	for _, e := range logAfter(r.Place(), 2*had) {
+		for _, o := range e.Ops {
+			if o.Events != nil {
+				events, err := o.Events.events()
+				if err != nil {
+					t.Fatal(err)
+				}
+				calls = append(calls, &appendCall{entry: e.Sequence, scheduler: "s", events: events})
+			}
+		}
+		r.replica.applying = e.Place
+	}
+	if err := r.applyEvents(calls); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int{}
+	if _, err := r.ReplayEvents("", func(_ string, e workload.Event) error { found[e.ID]++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for i := uint64(1); i <= 2+2*had; i++ {
+		if n := found[fmt.Sprint(i, "/1")]; hasEvents(i) != (n == 1) || n > 1 {
+			t.Errorf("event %d is there %d times", i, n)
+		}
+	}
+	if at, err := r.Cursor("s"); err != nil || at != calls[len(calls)-1].cursor {
+		t.Errorf("cursor %q, %v", at, err)
+	}
+}
+
+// BenchmarkApply applies entries of 50 events and a note, one and many at a time.
+func BenchmarkApply(b *testing.B) {
+	var events []workload.Event
+	for i := range 50 {
+		events = append(events, event(fmt.Sprint(i), time.Duration(i)))
+	}
+	for _, n := range []int{1, 10, 100} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r, err := Open(b.TempDir(), Options{Replica: true})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer r.Close()
+			for b.Loop() {
+				var entries []Entry
+				for i := range n {
+					at := Place{Sequence: r.Place().Sequence + uint64(i) + 1}
+					entries = append(entries, Entry{at, damageDay, []*Op{EventsOp("s", events),
+						{Note: &audit.Record{Resource: "schedulers/s"}}}})
+				}
+				if _, err := r.Apply(entries...); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "entries/s")
+		})
+	}
+}
