@@ -251,7 +251,7 @@ kubernetes-build: ## Build what is missing of etcd, kube-apiserver, Kueue and Vo
 # AUTOSCHED_LONG=1: with the inputs that take minutes, and the example.
 .PHONY: kubernetes
 kubernetes: kubernetes-build ## Run the tests on a real API server with Kueue and Volcano, on emulated nodes.
-	AUTOSCHED_REQUIRE_KUBERNETES=1 $(GO) -C adapter/kubernetes test -p 1 -count=1 -timeout $(TEST_TIMEOUT) -v -run '^TestLive' ./...
+	AUTOSCHED_REQUIRE_KUBERNETES=1 $(GO) -C adapter/kubernetes test -p 2 -count=1 -timeout $(TEST_TIMEOUT) -v -run '^TestLive' ./...
 	@if [ "$$AUTOSCHED_LONG" = 1 ]; then $(MAKE) --no-print-directory build && examples/kubernetes.sh; fi
 
 .PHONY: format
