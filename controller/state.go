@@ -59,6 +59,7 @@ type schedulerState struct {
 	lastEventsAt time.Time     // the service's time of the latest events since the start
 	skew         time.Duration // by which the latest of these events were ahead of it
 	ahead        foreseen
+	gained       gained
 	predictor    *generation.Predictor // of the latest futures
 	predictedSet int64                 // the snapshot's ClockSet then
 	tenants      []tenantSums          // the latest first

@@ -147,30 +147,38 @@ type comparison struct {
 	futures []Mark
 }
 
-// compare replays what happened since the change n times.
-func (in *JudgeInput) compare(ctx context.Context, n int) (*comparison, error) {
-	p, at := in.Prediction, []time.Duration{in.State.At}
+// replay replays what happened since the change n times under both configurations, until the instant of the look. It
+// returns errNothing if there was no job.
+func (in *JudgeInput) replay(ctx context.Context, n int) (*Scorer, [][]Mark, error) {
+	p := in.Prediction
 	s, err := schedulers.Find(in.Scheduler)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	x, err := in.Since(ctx, p.At, n, in.Seed)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	sc, err := NewScorer(&Problem{Scheduler: s, Cluster: in.State.Cluster, Options: in.Simulator, Goal: in.Goal,
 		Turn: in.Turn}, x)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	replayed, err := sc.courses(ctx, p.Applied, p.LastGood, at)
+	marks, err := sc.courses(ctx, p.Applied, p.LastGood, []time.Duration{in.State.At})
+	return sc, marks, err
+}
+
+// compare compares what happened since the change with n replays.
+func (in *JudgeInput) compare(ctx context.Context, n int) (*comparison, error) {
+	p := in.Prediction
+	sc, replayed, err := in.replay(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	c := &comparison{scorer: sc, seen: Mark{Arrived: replayed[0][0].Arrived}, least: math.Inf(1),
 		futures: p.at(in.State.At - p.At)}
 	// A cluster slower than its simulation is not the configuration's fault.
-	observed := in.delay(p.At)
+	_, _, observed := in.spent(p.At)
 	for i := range replayed {
 		m, n := &replayed[i][0], float64(len(replayed))
 		m.Delay = min(m.Delay, observed)
@@ -217,13 +225,14 @@ func (c *comparison) verdict(ctx context.Context, p *Prediction) (Verdict, error
 	return v, nil
 }
 
-// delay is Mark.Delay as observed since an instant.
-func (s *Snapshot) delay(since time.Duration) float64 {
+// spent are Mark.JobTime and Mark.Delay as observed since an instant, and the number of the jobs.
+func (s *Snapshot) spent(since time.Duration) (jobs int, jobTime, delay float64) {
 	did := s.Simulator.Work(s.Ledger.Spells(since, s.State.At), since, s.State.At, s.Scattered)
-	sum := time.Duration(0)
+	total, without := time.Duration(0), time.Duration(0)
 	add := func(j *workload.Job, until time.Duration) {
 		if s.State.Cluster.Fits(j) {
-			sum += until - max(j.Submit, since) - did[j.ID]
+			there := until - max(j.Submit, since)
+			jobs, total, without = jobs+1, total+there, without+there-did[j.ID]
 		}
 	}
 	for i := range s.State.Jobs {
@@ -233,7 +242,7 @@ func (s *Snapshot) delay(since time.Duration) float64 {
 	for i := range ended {
 		add(&ended[i].Job, ended[i].End)
 	}
-	return sum.Seconds()
+	return jobs, total.Seconds(), without.Seconds()
 }
 
 // excess is Verdict.Excess. A change that does worse in the futures too, in which it was

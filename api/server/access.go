@@ -152,6 +152,7 @@ var methodRules = map[string]rule{
 	pb.JobService_GetForecastQuality_FullMethodName: {question: true, roles: readerRoles, own: "name"},
 	pb.JobService_GetJob_FullMethodName:             {roles: readerRoles, own: "name"},
 	pb.JobService_GetLoad_FullMethodName:            {roles: readerRoles, own: "name"},
+	pb.JobService_GetTuningGain_FullMethodName:      {question: true, roles: readerRoles, own: "name"},
 	pb.JobService_GetTimeline_FullMethodName:        {question: true, roles: readerRoles, own: "name"},
 	pb.JobService_ListJobs_FullMethodName:           {roles: readerRoles, own: "parent"},
 	pb.JobService_ListTenants_FullMethodName:        {question: true, roles: readerRoles, own: "parent"},

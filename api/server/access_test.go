@@ -266,6 +266,7 @@ method                                                    none viewer operator a
 /autosched.v1.JobService/GetForecastQuality                -    *      *        *     *   -
 /autosched.v1.JobService/GetLoad                           -    *      *        *     *   -
 /autosched.v1.JobService/GetTimeline                       -    *      *        *     *   -
+/autosched.v1.JobService/GetTuningGain                     -    *      *        *     *   -
 /autosched.v1.JobService/ListTenants                       -    *      *        *     *   -
 /autosched.v1.JobService/ListJobs                          -    *      *        *     *   -
 /autosched.v1.FindingService/GetFinding                    -    *      *        *     *   -

@@ -465,6 +465,13 @@ func TestExplainJob(t *testing.T) {
 	if err != nil || len(load.GetPoints()) != 0 || load.GetNoFuturesReason() == "" {
 		t.Error(load, err)
 	}
+	for id, reason := range map[string]string{"prod": "the registered defaults run",
+		"other": "there are no events yet"} {
+		gain, err := c.GetTuningGain(t.Context(), &pb.GetTuningGainRequest{Name: "schedulers/" + id})
+		if err != nil || gain.GetNoGainReason() != reason || gain.GetSavedHours() != nil {
+			t.Error(id, gain, err)
+		}
+	}
 	if got := explain("ended"); got.GetWaits()[0].GetCause() != pb.ExplainJobResponse_UNKNOWN ||
 		got.GetPassedCount() != 1 || got.GetStart() != nil || got.GetUsage() != nil {
 		t.Error(got)

@@ -91,6 +91,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"scheduler tenants", "x" + registered, "tenants", false},
 		{"scheduler energy", "x" + registered, "energy-account", false},
 		{"scheduler forecast", "x" + registered, "forecast-quality", false},
+		{"scheduler gain", "x" + registered, "tuning-gain", false},
 		{"scheduler metrics report", "x --revision 1 wait=1" + registered, "report-metrics", false},
 		{"scheduler update", "x --budget 7" + registered, "scheduler", false},
 		{"scheduler revisions", "x" + registered, "scheduler-revisions", false},

@@ -272,6 +272,8 @@ func TestDecide(t *testing.T) {
 	if got := s.call(t, "scheduler", "get", "demo"); !strings.Contains(got, "runs revision "+number) {
 		t.Errorf("after the approval:\n%s", got)
 	}
+	gain(p, s, number)
+	p.visit(here)
 	p.click("Roll back…")
 	p.do(chromedp.SendKeys("dialog textarea", "tenant a waits longer"))
 	p.click("Roll back")
@@ -288,6 +290,18 @@ func TestDecide(t *testing.T) {
 	p.visit(s.pages + "/schedulers/demo")
 	p.check("scheduler-after", "tenant a waits longer")
 	history(p, s, number)
+}
+
+// gain looks at what a revision in force gained, once it is in force for long enough.
+func gain(p *tab, s *service, number string) {
+	t := p.t
+	t.Helper()
+	eventually(t, "a quarter of an hour of the cluster's time", func() bool {
+		return strings.Contains(s.call(t, "scheduler", "gain", "demo"), "with the registered defaults")
+	})
+	p.visit(s.pages + "/")
+	p.check("overview-gain", "(?s)revision "+number+" since.*What tuning gained.*saved per job \\(.*"+
+		"observed.*delay per job .*simulated.*with the registered defaults")
 }
 
 // history looks at the decisions that led to a revision and away from it.

@@ -101,7 +101,7 @@ function Dashboard(p: { url: URL; who: Identity }) {
       <Connection style={style} />
       <main id="main" tabIndex={-1}>
         <h1>{title}</h1>
-        {!kind ? <Overview schedulers={schedulers} style={style} />
+        {!kind ? <Overview schedulers={schedulers} who={who} style={style} />
           : kind === "findings" ? <FindingsPage schedulers={schedulers} url={url} who={who} style={style} />
           : kind === "doctor" ? <DoctorPage style={style} />
           : revision ? <RevisionPage key={name + number} name={name} number={number} who={who} style={style} />

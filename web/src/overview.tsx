@@ -1,12 +1,12 @@
 import { useEffect, useState } from "preact/hooks";
 import { defaultsOf, get, id, list, path, specsOf } from "./api";
-import type { Configuration, ReportedMetric, Round, RuleSummary, Scheduler } from "./api";
+import type { Configuration, ReportedMetric, Round, RuleSummary, Scheduler, Time } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
 import { link, longPeriod, useLoaded } from "./state";
 import { Ahead } from "./timeline";
-import type { Loaded } from "./state";
-import { A, Chart, Command, Fact, Facts, Fault, Section, Verdict } from "./ui";
+import type { Identity, Loaded } from "./state";
+import { A, Chart, Command, Fact, Facts, Fault, From, Section, Verdict } from "./ui";
 import type { Tone } from "./ui";
 
 // objectiveOf is the metric whose values rounds list, or "objective" for a weighted sum.
@@ -43,7 +43,7 @@ export function tasks(s: Scheduler): Task[] {
   return out;
 }
 
-export function Overview(p: { schedulers: Loaded<Scheduler[]>; style: Style }) {
+export function Overview(p: { schedulers: Loaded<Scheduler[]>; who: Identity; style: Style }) {
   const [most, setMost] = useState(8);
   const all = p.schedulers.data;
   if (!all) return <Fault failure={p.schedulers.failure} />;
@@ -62,7 +62,7 @@ export function Overview(p: { schedulers: Loaded<Scheduler[]>; style: Style }) {
           <li class={t.tone}>{t.text} <A href={link(t.href)}>{t.link}<span class="away">: {t.text}</span></A></li>
         ))}</ul>}
       </Verdict>
-      {order.slice(0, most).map((s) => <Card key={s.name} scheduler={s} style={p.style} />)}
+      {order.slice(0, most).map((s) => <Card key={s.name} scheduler={s} who={p.who} style={p.style} />)}
       {order.length > most && (
         <p><button type="button" onClick={() => setMost(most + 8)}>Show more of {order.length} schedulers</button></p>
       )}
@@ -135,7 +135,7 @@ interface Load {
   waitingJobs?: number;
 }
 
-function Card(p: { scheduler: Scheduler; style: Style }) {
+function Card(p: { scheduler: Scheduler; who: Identity; style: Style }) {
   const s = p.scheduler, name = id(s.name), st = s.status ?? {};
   const d = useLoaded(s.name, () => details(s), longPeriod);
   useEffect(d.again, [changes(s)]);
@@ -160,7 +160,8 @@ function Card(p: { scheduler: Scheduler; style: Style }) {
             f.plural(load.waitingJobs ?? 0, "job waits", "jobs wait")} for {f.plural(load.waitingGpus ?? 0, "GPU")} (<A
             href={link(`/schedulers/${name}/timeline`)}>timeline</A>)</> : "…"}</Fact>
           <Fact name="In force" kind="observed" wide>{c ? <InForce scheduler={s} current={c} style={p.style} /> : "…"}</Fact>
-          <Fact name="What tuning gained" wide>{c ? <Gain current={c} metric={metric} style={p.style} /> : "…"}</Fact>
+          <Fact name="What tuning gained" wide>{c ? <>{p.who.may("GetTuningGain") && <Saved name={s.name} revision={c.revision} style={p.style} />}
+            <Gain current={c} metric={metric} style={p.style} /></> : "…"}</Fact>
           <Fact name="Findings, by wasted GPU-hours" kind="observed" wide>
             {!d.data ? "…" : open.length ? (
               <A href={link("/findings", { scheduler: name })}>
@@ -207,6 +208,47 @@ function InForce(p: { scheduler: Scheduler; current: Configuration; style: Style
         ? other.slice(0, 6).map((k) => `${k} ${f.value(c.parameters?.[k], specs.get(k))}`).join("; ") +
           (other.length > 6 ? `; ${other.length - 6} more` : "")
         : "the registered defaults"}</span>
+    </>
+  );
+}
+
+interface Band {
+  low?: number;
+  middle?: number;
+  high?: number;
+}
+
+interface TuningGain {
+  noGainReason?: string;
+  startTime?: Time;
+  endTime?: Time;
+  jobCount?: number;
+  jobHours?: number;
+  delayHours?: number;
+  replayedDelayHours?: Band;
+  defaultDelayHours?: Band;
+  savedHours?: Band;
+}
+
+// Saved is the delay of jobs as observed, beside that of a replay of the same time with the registered defaults.
+function Saved(p: { name: string; revision: string; style: Style }) {
+  const d = useLoaded(`gain of ${p.name} ${p.revision}`, () => get<TuningGain>(path(p.name, "tuningGain")), longPeriod), g = d.data;
+  if (!g) return d.failure ? <Fault failure={d.failure} /> : <span class="soft" role="status">What came is replayed with the registered defaults…<br /></span>;
+  if (!g.savedHours) return <span class="soft">not compared with the registered defaults: {g.noGainReason}<br /></span>;
+  const jobs = g.jobCount ?? 0, q = (hours = 0) => f.seconds((hours * 3600) / (jobs || 1), p.style.unit);
+  const { low = 0, middle = 0, high = 0 } = g.savedHours, unclear = low <= 0 && high >= 0;
+  const band = (b: Band = {}) => `${q(b.middle)} (${q(b.low)} to ${q(b.high)})`;
+  const change = g.defaultDelayHours?.middle ? `, ${f.percent(-middle / g.defaultDelayHours.middle)}` : "";
+  return (
+    <>
+      <From kind="simulated" /> <span class={unclear ? "same-t" : middle > 0 ? "good-t" : "bad-t"}>{
+        unclear ? "no clear change of the delay of jobs" : middle > 0 ? "jobs are delayed less" : "jobs are delayed more"}</span>:{" "}
+      {q(middle)} saved per job ({q(low)} to {q(high)}){change}
+      <br />
+      <From kind="observed" /> <span class="soft">delay per job {q(g.delayHours)}, of {f.plural(jobs, "job")} since {f.instant(g.startTime, p.style)}</span>
+      <br />
+      <From kind="simulated" /> <span class="soft">{band(g.replayedDelayHours)}; with the registered defaults {band(g.defaultDelayHours)}</span>
+      <br />
     </>
   );
 }

@@ -1483,6 +1483,176 @@ func (x *ForecastLoadResponse) GetLimitedReason() string {
 	return ""
 }
 
+type GetTuningGainRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTuningGainRequest) Reset() {
+	*x = GetTuningGainRequest{}
+	mi := &file_autosched_v1_job_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTuningGainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTuningGainRequest) ProtoMessage() {}
+
+func (x *GetTuningGainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTuningGainRequest.ProtoReflect.Descriptor instead.
+func (*GetTuningGainRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *GetTuningGainRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// TuningGain is what the configuration in force saved of the delay of jobs: their time without progress, in hours. Jobs
+// are those that were active at start_time or arrived since.
+type TuningGain struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why there is nothing below; empty if there is.
+	NoGainReason string `protobuf:"bytes,1,opt,name=no_gain_reason,json=noGainReason,proto3" json:"no_gain_reason,omitempty"`
+	// The event times between which jobs count.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	EndTime   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// The revision in force.
+	Revision int64 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The jobs, the hours that they spent in the system, and those without progress. OBSERVED.
+	JobCount   int32   `protobuf:"varint,5,opt,name=job_count,json=jobCount,proto3" json:"job_count,omitempty"`
+	JobHours   float64 `protobuf:"fixed64,6,opt,name=job_hours,json=jobHours,proto3" json:"job_hours,omitempty"`
+	DelayHours float64 `protobuf:"fixed64,7,opt,name=delay_hours,json=delayHours,proto3" json:"delay_hours,omitempty"`
+	// The delay with the configuration in force and with the registered defaults. SIMULATED.
+	ReplayedDelayHours *TuningGain_Band `protobuf:"bytes,8,opt,name=replayed_delay_hours,json=replayedDelayHours,proto3" json:"replayed_delay_hours,omitempty"`
+	DefaultDelayHours  *TuningGain_Band `protobuf:"bytes,9,opt,name=default_delay_hours,json=defaultDelayHours,proto3" json:"default_delay_hours,omitempty"`
+	// The delay that was saved: the middle is the mean of the replays; the least and the most take what ran as it was
+	// observed, too, so that an error of the simulation widens them.
+	SavedHours    *TuningGain_Band `protobuf:"bytes,10,opt,name=saved_hours,json=savedHours,proto3" json:"saved_hours,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TuningGain) Reset() {
+	*x = TuningGain{}
+	mi := &file_autosched_v1_job_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TuningGain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TuningGain) ProtoMessage() {}
+
+func (x *TuningGain) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TuningGain.ProtoReflect.Descriptor instead.
+func (*TuningGain) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *TuningGain) GetNoGainReason() string {
+	if x != nil {
+		return x.NoGainReason
+	}
+	return ""
+}
+
+func (x *TuningGain) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *TuningGain) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+func (x *TuningGain) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *TuningGain) GetJobCount() int32 {
+	if x != nil {
+		return x.JobCount
+	}
+	return 0
+}
+
+func (x *TuningGain) GetJobHours() float64 {
+	if x != nil {
+		return x.JobHours
+	}
+	return 0
+}
+
+func (x *TuningGain) GetDelayHours() float64 {
+	if x != nil {
+		return x.DelayHours
+	}
+	return 0
+}
+
+func (x *TuningGain) GetReplayedDelayHours() *TuningGain_Band {
+	if x != nil {
+		return x.ReplayedDelayHours
+	}
+	return nil
+}
+
+func (x *TuningGain) GetDefaultDelayHours() *TuningGain_Band {
+	if x != nil {
+		return x.DefaultDelayHours
+	}
+	return nil
+}
+
+func (x *TuningGain) GetSavedHours() *TuningGain_Band {
+	if x != nil {
+		return x.SavedHours
+	}
+	return nil
+}
+
 type GetForecastQualityRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
@@ -1496,7 +1666,7 @@ type GetForecastQualityRequest struct {
 
 func (x *GetForecastQualityRequest) Reset() {
 	*x = GetForecastQualityRequest{}
-	mi := &file_autosched_v1_job_proto_msgTypes[12]
+	mi := &file_autosched_v1_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1678,7 @@ func (x *GetForecastQualityRequest) String() string {
 func (*GetForecastQualityRequest) ProtoMessage() {}
 
 func (x *GetForecastQualityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[12]
+	mi := &file_autosched_v1_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1691,7 @@ func (x *GetForecastQualityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetForecastQualityRequest.ProtoReflect.Descriptor instead.
 func (*GetForecastQualityRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetForecastQualityRequest) GetName() string {
@@ -1561,7 +1731,7 @@ type GetEnergyRequest struct {
 
 func (x *GetEnergyRequest) Reset() {
 	*x = GetEnergyRequest{}
-	mi := &file_autosched_v1_job_proto_msgTypes[13]
+	mi := &file_autosched_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1573,7 +1743,7 @@ func (x *GetEnergyRequest) String() string {
 func (*GetEnergyRequest) ProtoMessage() {}
 
 func (x *GetEnergyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[13]
+	mi := &file_autosched_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1586,7 +1756,7 @@ func (x *GetEnergyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEnergyRequest.ProtoReflect.Descriptor instead.
 func (*GetEnergyRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetEnergyRequest) GetName() string {
@@ -1652,7 +1822,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_autosched_v1_job_proto_msgTypes[14]
+	mi := &file_autosched_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1834,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[14]
+	mi := &file_autosched_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1847,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Tenant) GetTenant() string {
@@ -1813,7 +1983,7 @@ type ListTenantsRequest struct {
 
 func (x *ListTenantsRequest) Reset() {
 	*x = ListTenantsRequest{}
-	mi := &file_autosched_v1_job_proto_msgTypes[15]
+	mi := &file_autosched_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1995,7 @@ func (x *ListTenantsRequest) String() string {
 func (*ListTenantsRequest) ProtoMessage() {}
 
 func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[15]
+	mi := &file_autosched_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +2008,7 @@ func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsRequest.ProtoReflect.Descriptor instead.
 func (*ListTenantsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_job_proto_rawDescGZIP(), []int{15}
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListTenantsRequest) GetParent() string {
@@ -1902,7 +2072,7 @@ type ListTenantsResponse struct {
 
 func (x *ListTenantsResponse) Reset() {
 	*x = ListTenantsResponse{}
-	mi := &file_autosched_v1_job_proto_msgTypes[16]
+	mi := &file_autosched_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1914,7 +2084,7 @@ func (x *ListTenantsResponse) String() string {
 func (*ListTenantsResponse) ProtoMessage() {}
 
 func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[16]
+	mi := &file_autosched_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1927,7 +2097,7 @@ func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsResponse.ProtoReflect.Descriptor instead.
 func (*ListTenantsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_job_proto_rawDescGZIP(), []int{16}
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListTenantsResponse) GetTenants() []*Tenant {
@@ -1962,7 +2132,7 @@ type Job_Spell struct {
 
 func (x *Job_Spell) Reset() {
 	*x = Job_Spell{}
-	mi := &file_autosched_v1_job_proto_msgTypes[17]
+	mi := &file_autosched_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2144,7 @@ func (x *Job_Spell) String() string {
 func (*Job_Spell) ProtoMessage() {}
 
 func (x *Job_Spell) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[17]
+	mi := &file_autosched_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2212,7 @@ type Job_Prediction struct {
 
 func (x *Job_Prediction) Reset() {
 	*x = Job_Prediction{}
-	mi := &file_autosched_v1_job_proto_msgTypes[18]
+	mi := &file_autosched_v1_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2224,7 @@ func (x *Job_Prediction) String() string {
 func (*Job_Prediction) ProtoMessage() {}
 
 func (x *Job_Prediction) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[18]
+	mi := &file_autosched_v1_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2123,7 +2293,7 @@ type ExplainJobResponse_Wait struct {
 
 func (x *ExplainJobResponse_Wait) Reset() {
 	*x = ExplainJobResponse_Wait{}
-	mi := &file_autosched_v1_job_proto_msgTypes[19]
+	mi := &file_autosched_v1_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2305,7 @@ func (x *ExplainJobResponse_Wait) String() string {
 func (*ExplainJobResponse_Wait) ProtoMessage() {}
 
 func (x *ExplainJobResponse_Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[19]
+	mi := &file_autosched_v1_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2371,7 @@ type ExplainJobResponse_Instants struct {
 
 func (x *ExplainJobResponse_Instants) Reset() {
 	*x = ExplainJobResponse_Instants{}
-	mi := &file_autosched_v1_job_proto_msgTypes[20]
+	mi := &file_autosched_v1_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2213,7 +2383,7 @@ func (x *ExplainJobResponse_Instants) String() string {
 func (*ExplainJobResponse_Instants) ProtoMessage() {}
 
 func (x *ExplainJobResponse_Instants) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[20]
+	mi := &file_autosched_v1_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2277,7 +2447,7 @@ type ExplainJobResponse_Usage struct {
 
 func (x *ExplainJobResponse_Usage) Reset() {
 	*x = ExplainJobResponse_Usage{}
-	mi := &file_autosched_v1_job_proto_msgTypes[21]
+	mi := &file_autosched_v1_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2289,7 +2459,7 @@ func (x *ExplainJobResponse_Usage) String() string {
 func (*ExplainJobResponse_Usage) ProtoMessage() {}
 
 func (x *ExplainJobResponse_Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[21]
+	mi := &file_autosched_v1_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2547,7 @@ type Timeline_Row struct {
 
 func (x *Timeline_Row) Reset() {
 	*x = Timeline_Row{}
-	mi := &file_autosched_v1_job_proto_msgTypes[22]
+	mi := &file_autosched_v1_job_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2389,7 +2559,7 @@ func (x *Timeline_Row) String() string {
 func (*Timeline_Row) ProtoMessage() {}
 
 func (x *Timeline_Row) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[22]
+	mi := &file_autosched_v1_job_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2477,7 +2647,7 @@ type Timeline_Mark struct {
 
 func (x *Timeline_Mark) Reset() {
 	*x = Timeline_Mark{}
-	mi := &file_autosched_v1_job_proto_msgTypes[23]
+	mi := &file_autosched_v1_job_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2659,7 @@ func (x *Timeline_Mark) String() string {
 func (*Timeline_Mark) ProtoMessage() {}
 
 func (x *Timeline_Mark) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[23]
+	mi := &file_autosched_v1_job_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +2716,7 @@ type ForecastLoadResponse_Band struct {
 
 func (x *ForecastLoadResponse_Band) Reset() {
 	*x = ForecastLoadResponse_Band{}
-	mi := &file_autosched_v1_job_proto_msgTypes[24]
+	mi := &file_autosched_v1_job_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2558,7 +2728,7 @@ func (x *ForecastLoadResponse_Band) String() string {
 func (*ForecastLoadResponse_Band) ProtoMessage() {}
 
 func (x *ForecastLoadResponse_Band) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[24]
+	mi := &file_autosched_v1_job_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2611,7 +2781,7 @@ type ForecastLoadResponse_Point struct {
 
 func (x *ForecastLoadResponse_Point) Reset() {
 	*x = ForecastLoadResponse_Point{}
-	mi := &file_autosched_v1_job_proto_msgTypes[25]
+	mi := &file_autosched_v1_job_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2623,7 +2793,7 @@ func (x *ForecastLoadResponse_Point) String() string {
 func (*ForecastLoadResponse_Point) ProtoMessage() {}
 
 func (x *ForecastLoadResponse_Point) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_job_proto_msgTypes[25]
+	mi := &file_autosched_v1_job_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2665,6 +2835,68 @@ func (x *ForecastLoadResponse_Point) GetWaitingJobs() *ForecastLoadResponse_Band
 		return x.WaitingJobs
 	}
 	return nil
+}
+
+// Band is the range of a number over the replays, which differ in the run times that are not known yet.
+type TuningGain_Band struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The least, the middle and the most.
+	Low           float64 `protobuf:"fixed64,1,opt,name=low,proto3" json:"low,omitempty"`
+	Middle        float64 `protobuf:"fixed64,2,opt,name=middle,proto3" json:"middle,omitempty"`
+	High          float64 `protobuf:"fixed64,3,opt,name=high,proto3" json:"high,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TuningGain_Band) Reset() {
+	*x = TuningGain_Band{}
+	mi := &file_autosched_v1_job_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TuningGain_Band) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TuningGain_Band) ProtoMessage() {}
+
+func (x *TuningGain_Band) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_job_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TuningGain_Band.ProtoReflect.Descriptor instead.
+func (*TuningGain_Band) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_job_proto_rawDescGZIP(), []int{13, 0}
+}
+
+func (x *TuningGain_Band) GetLow() float64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *TuningGain_Band) GetMiddle() float64 {
+	if x != nil {
+		return x.Middle
+	}
+	return 0
+}
+
+func (x *TuningGain_Band) GetHigh() float64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
 }
 
 var File_autosched_v1_job_proto protoreflect.FileDescriptor
@@ -2880,7 +3112,29 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	"\x0escheduler_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12D\n" +
 	"\tbusy_gpus\x18\x02 \x01(\v2'.autosched.v1.ForecastLoadResponse.BandR\bbusyGpus\x12J\n" +
 	"\fwaiting_gpus\x18\x03 \x01(\v2'.autosched.v1.ForecastLoadResponse.BandR\vwaitingGpus\x12J\n" +
-	"\fwaiting_jobs\x18\x04 \x01(\v2'.autosched.v1.ForecastLoadResponse.BandR\vwaitingJobs\"\xb0\x01\n" +
+	"\fwaiting_jobs\x18\x04 \x01(\v2'.autosched.v1.ForecastLoadResponse.BandR\vwaitingJobs\"/\n" +
+	"\x14GetTuningGainRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xf3\x04\n" +
+	"\n" +
+	"TuningGain\x12)\n" +
+	"\x0eno_gain_reason\x18\x01 \x01(\tB\x03\xe0A\x03R\fnoGainReason\x12>\n" +
+	"\n" +
+	"start_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\tstartTime\x12:\n" +
+	"\bend_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\aendTime\x12\x1f\n" +
+	"\brevision\x18\x04 \x01(\x03B\x03\xe0A\x03R\brevision\x12 \n" +
+	"\tjob_count\x18\x05 \x01(\x05B\x03\xe0A\x03R\bjobCount\x12 \n" +
+	"\tjob_hours\x18\x06 \x01(\x01B\x03\xe0A\x03R\bjobHours\x12$\n" +
+	"\vdelay_hours\x18\a \x01(\x01B\x03\xe0A\x03R\n" +
+	"delayHours\x12T\n" +
+	"\x14replayed_delay_hours\x18\b \x01(\v2\x1d.autosched.v1.TuningGain.BandB\x03\xe0A\x03R\x12replayedDelayHours\x12R\n" +
+	"\x13default_delay_hours\x18\t \x01(\v2\x1d.autosched.v1.TuningGain.BandB\x03\xe0A\x03R\x11defaultDelayHours\x12C\n" +
+	"\vsaved_hours\x18\n" +
+	" \x01(\v2\x1d.autosched.v1.TuningGain.BandB\x03\xe0A\x03R\n" +
+	"savedHours\x1aD\n" +
+	"\x04Band\x12\x10\n" +
+	"\x03low\x18\x01 \x01(\x01R\x03low\x12\x16\n" +
+	"\x06middle\x18\x02 \x01(\x01R\x06middle\x12\x12\n" +
+	"\x04high\x18\x03 \x01(\x01R\x04high\"\xb0\x01\n" +
 	"\x19GetForecastQualityRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12>\n" +
 	"\n" +
@@ -2924,7 +3178,7 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	"\bend_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\aendTime\"m\n" +
 	"\x13ListTenantsResponse\x12.\n" +
 	"\atenants\x18\x01 \x03(\v2\x14.autosched.v1.TenantR\atenants\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xc0\b\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xbb\t\n" +
 	"\n" +
 	"JobService\x12q\n" +
 	"\bListJobs\x12\x1d.autosched.v1.ListJobsRequest\x1a\x1e.autosched.v1.ListJobsResponse\"&\x82\xd3\xe4\x93\x02 \x12\x1e/v1/{parent=schedulers/*}/jobs\x12`\n" +
@@ -2933,7 +3187,8 @@ const file_autosched_v1_job_proto_rawDesc = "" +
 	"ExplainJob\x12\x1f.autosched.v1.ExplainJobRequest\x1a .autosched.v1.ExplainJobResponse\".\x82\xd3\xe4\x93\x02(\x12&/v1/{name=schedulers/*/jobs/*}:explain\x12q\n" +
 	"\vGetTimeline\x12 .autosched.v1.GetTimelineRequest\x1a\x16.autosched.v1.Timeline\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/{name=schedulers/*}:timeline\x12a\n" +
 	"\aGetLoad\x12\x1c.autosched.v1.GetLoadRequest\x1a\x12.autosched.v1.Load\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/{name=schedulers/*/load}\x12\x84\x01\n" +
-	"\fForecastLoad\x12!.autosched.v1.ForecastLoadRequest\x1a\".autosched.v1.ForecastLoadResponse\"-\x82\xd3\xe4\x93\x02'\x12%/v1/{name=schedulers/*/load}:forecast\x12\x8d\x01\n" +
+	"\fForecastLoad\x12!.autosched.v1.ForecastLoadRequest\x1a\".autosched.v1.ForecastLoadResponse\"-\x82\xd3\xe4\x93\x02'\x12%/v1/{name=schedulers/*/load}:forecast\x12y\n" +
+	"\rGetTuningGain\x12\".autosched.v1.GetTuningGainRequest\x1a\x18.autosched.v1.TuningGain\"*\x82\xd3\xe4\x93\x02$\x12\"/v1/{name=schedulers/*}:tuningGain\x12\x8d\x01\n" +
 	"\x12GetForecastQuality\x12'.autosched.v1.GetForecastQualityRequest\x1a\x1d.autosched.v1.ForecastQuality\"/\x82\xd3\xe4\x93\x02)\x12'/v1/{name=schedulers/*}:forecastQuality\x12p\n" +
 	"\tGetEnergy\x12\x1e.autosched.v1.GetEnergyRequest\x1a\x1b.autosched.v1.EnergyAccount\"&\x82\xd3\xe4\x93\x02 \x12\x1e/v1/{name=schedulers/*}:energy\x12}\n" +
 	"\vListTenants\x12 .autosched.v1.ListTenantsRequest\x1a!.autosched.v1.ListTenantsResponse\")\x82\xd3\xe4\x93\x02#\x12!/v1/{parent=schedulers/*}/tenantsB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
@@ -2951,7 +3206,7 @@ func file_autosched_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_autosched_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_autosched_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_autosched_v1_job_proto_goTypes = []any{
 	(Job_State)(0),                      // 0: autosched.v1.Job.State
 	(Job_Prediction_Source)(0),          // 1: autosched.v1.Job.Prediction.Source
@@ -2969,123 +3224,133 @@ var file_autosched_v1_job_proto_goTypes = []any{
 	(*Load)(nil),                        // 13: autosched.v1.Load
 	(*ForecastLoadRequest)(nil),         // 14: autosched.v1.ForecastLoadRequest
 	(*ForecastLoadResponse)(nil),        // 15: autosched.v1.ForecastLoadResponse
-	(*GetForecastQualityRequest)(nil),   // 16: autosched.v1.GetForecastQualityRequest
-	(*GetEnergyRequest)(nil),            // 17: autosched.v1.GetEnergyRequest
-	(*Tenant)(nil),                      // 18: autosched.v1.Tenant
-	(*ListTenantsRequest)(nil),          // 19: autosched.v1.ListTenantsRequest
-	(*ListTenantsResponse)(nil),         // 20: autosched.v1.ListTenantsResponse
-	(*Job_Spell)(nil),                   // 21: autosched.v1.Job.Spell
-	(*Job_Prediction)(nil),              // 22: autosched.v1.Job.Prediction
-	(*ExplainJobResponse_Wait)(nil),     // 23: autosched.v1.ExplainJobResponse.Wait
-	(*ExplainJobResponse_Instants)(nil), // 24: autosched.v1.ExplainJobResponse.Instants
-	(*ExplainJobResponse_Usage)(nil),    // 25: autosched.v1.ExplainJobResponse.Usage
-	(*Timeline_Row)(nil),                // 26: autosched.v1.Timeline.Row
-	(*Timeline_Mark)(nil),               // 27: autosched.v1.Timeline.Mark
-	(*ForecastLoadResponse_Band)(nil),   // 28: autosched.v1.ForecastLoadResponse.Band
-	(*ForecastLoadResponse_Point)(nil),  // 29: autosched.v1.ForecastLoadResponse.Point
-	(*JobDetails)(nil),                  // 30: autosched.v1.JobDetails
-	(*timestamppb.Timestamp)(nil),       // 31: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),         // 32: google.protobuf.Duration
-	(*NodePlacement)(nil),               // 33: autosched.v1.NodePlacement
-	(*ForecastQuality)(nil),             // 34: autosched.v1.ForecastQuality
-	(*EnergyAccount)(nil),               // 35: autosched.v1.EnergyAccount
+	(*GetTuningGainRequest)(nil),        // 16: autosched.v1.GetTuningGainRequest
+	(*TuningGain)(nil),                  // 17: autosched.v1.TuningGain
+	(*GetForecastQualityRequest)(nil),   // 18: autosched.v1.GetForecastQualityRequest
+	(*GetEnergyRequest)(nil),            // 19: autosched.v1.GetEnergyRequest
+	(*Tenant)(nil),                      // 20: autosched.v1.Tenant
+	(*ListTenantsRequest)(nil),          // 21: autosched.v1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),         // 22: autosched.v1.ListTenantsResponse
+	(*Job_Spell)(nil),                   // 23: autosched.v1.Job.Spell
+	(*Job_Prediction)(nil),              // 24: autosched.v1.Job.Prediction
+	(*ExplainJobResponse_Wait)(nil),     // 25: autosched.v1.ExplainJobResponse.Wait
+	(*ExplainJobResponse_Instants)(nil), // 26: autosched.v1.ExplainJobResponse.Instants
+	(*ExplainJobResponse_Usage)(nil),    // 27: autosched.v1.ExplainJobResponse.Usage
+	(*Timeline_Row)(nil),                // 28: autosched.v1.Timeline.Row
+	(*Timeline_Mark)(nil),               // 29: autosched.v1.Timeline.Mark
+	(*ForecastLoadResponse_Band)(nil),   // 30: autosched.v1.ForecastLoadResponse.Band
+	(*ForecastLoadResponse_Point)(nil),  // 31: autosched.v1.ForecastLoadResponse.Point
+	(*TuningGain_Band)(nil),             // 32: autosched.v1.TuningGain.Band
+	(*JobDetails)(nil),                  // 33: autosched.v1.JobDetails
+	(*timestamppb.Timestamp)(nil),       // 34: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 35: google.protobuf.Duration
+	(*NodePlacement)(nil),               // 36: autosched.v1.NodePlacement
+	(*ForecastQuality)(nil),             // 37: autosched.v1.ForecastQuality
+	(*EnergyAccount)(nil),               // 38: autosched.v1.EnergyAccount
 }
 var file_autosched_v1_job_proto_depIdxs = []int32{
-	30, // 0: autosched.v1.Job.details:type_name -> autosched.v1.JobDetails
+	33, // 0: autosched.v1.Job.details:type_name -> autosched.v1.JobDetails
 	0,  // 1: autosched.v1.Job.state:type_name -> autosched.v1.Job.State
-	31, // 2: autosched.v1.Job.submit_time:type_name -> google.protobuf.Timestamp
-	31, // 3: autosched.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	31, // 4: autosched.v1.Job.end_time:type_name -> google.protobuf.Timestamp
-	32, // 5: autosched.v1.Job.wait_duration:type_name -> google.protobuf.Duration
-	32, // 6: autosched.v1.Job.run_duration:type_name -> google.protobuf.Duration
-	32, // 7: autosched.v1.Job.lost_duration:type_name -> google.protobuf.Duration
-	32, // 8: autosched.v1.Job.attained_service:type_name -> google.protobuf.Duration
-	33, // 9: autosched.v1.Job.placement:type_name -> autosched.v1.NodePlacement
-	31, // 10: autosched.v1.Job.hold_until_time:type_name -> google.protobuf.Timestamp
-	21, // 11: autosched.v1.Job.spells:type_name -> autosched.v1.Job.Spell
-	22, // 12: autosched.v1.Job.predicted_run:type_name -> autosched.v1.Job.Prediction
-	31, // 13: autosched.v1.ListJobsRequest.start_time:type_name -> google.protobuf.Timestamp
-	31, // 14: autosched.v1.ListJobsRequest.end_time:type_name -> google.protobuf.Timestamp
+	34, // 2: autosched.v1.Job.submit_time:type_name -> google.protobuf.Timestamp
+	34, // 3: autosched.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	34, // 4: autosched.v1.Job.end_time:type_name -> google.protobuf.Timestamp
+	35, // 5: autosched.v1.Job.wait_duration:type_name -> google.protobuf.Duration
+	35, // 6: autosched.v1.Job.run_duration:type_name -> google.protobuf.Duration
+	35, // 7: autosched.v1.Job.lost_duration:type_name -> google.protobuf.Duration
+	35, // 8: autosched.v1.Job.attained_service:type_name -> google.protobuf.Duration
+	36, // 9: autosched.v1.Job.placement:type_name -> autosched.v1.NodePlacement
+	34, // 10: autosched.v1.Job.hold_until_time:type_name -> google.protobuf.Timestamp
+	23, // 11: autosched.v1.Job.spells:type_name -> autosched.v1.Job.Spell
+	24, // 12: autosched.v1.Job.predicted_run:type_name -> autosched.v1.Job.Prediction
+	34, // 13: autosched.v1.ListJobsRequest.start_time:type_name -> google.protobuf.Timestamp
+	34, // 14: autosched.v1.ListJobsRequest.end_time:type_name -> google.protobuf.Timestamp
 	4,  // 15: autosched.v1.ListJobsResponse.jobs:type_name -> autosched.v1.Job
 	4,  // 16: autosched.v1.ExplainJobResponse.job:type_name -> autosched.v1.Job
-	23, // 17: autosched.v1.ExplainJobResponse.waits:type_name -> autosched.v1.ExplainJobResponse.Wait
-	24, // 18: autosched.v1.ExplainJobResponse.start:type_name -> autosched.v1.ExplainJobResponse.Instants
-	24, // 19: autosched.v1.ExplainJobResponse.end:type_name -> autosched.v1.ExplainJobResponse.Instants
-	31, // 20: autosched.v1.ExplainJobResponse.scheduler_time:type_name -> google.protobuf.Timestamp
-	31, // 21: autosched.v1.ExplainJobResponse.horizon_time:type_name -> google.protobuf.Timestamp
-	25, // 22: autosched.v1.ExplainJobResponse.usage:type_name -> autosched.v1.ExplainJobResponse.Usage
-	31, // 23: autosched.v1.GetTimelineRequest.start_time:type_name -> google.protobuf.Timestamp
-	31, // 24: autosched.v1.GetTimelineRequest.end_time:type_name -> google.protobuf.Timestamp
+	25, // 17: autosched.v1.ExplainJobResponse.waits:type_name -> autosched.v1.ExplainJobResponse.Wait
+	26, // 18: autosched.v1.ExplainJobResponse.start:type_name -> autosched.v1.ExplainJobResponse.Instants
+	26, // 19: autosched.v1.ExplainJobResponse.end:type_name -> autosched.v1.ExplainJobResponse.Instants
+	34, // 20: autosched.v1.ExplainJobResponse.scheduler_time:type_name -> google.protobuf.Timestamp
+	34, // 21: autosched.v1.ExplainJobResponse.horizon_time:type_name -> google.protobuf.Timestamp
+	27, // 22: autosched.v1.ExplainJobResponse.usage:type_name -> autosched.v1.ExplainJobResponse.Usage
+	34, // 23: autosched.v1.GetTimelineRequest.start_time:type_name -> google.protobuf.Timestamp
+	34, // 24: autosched.v1.GetTimelineRequest.end_time:type_name -> google.protobuf.Timestamp
 	3,  // 25: autosched.v1.GetTimelineRequest.rows:type_name -> autosched.v1.GetTimelineRequest.Rows
-	31, // 26: autosched.v1.Timeline.start_time:type_name -> google.protobuf.Timestamp
-	31, // 27: autosched.v1.Timeline.end_time:type_name -> google.protobuf.Timestamp
-	31, // 28: autosched.v1.Timeline.known_time:type_name -> google.protobuf.Timestamp
-	32, // 29: autosched.v1.Timeline.bucket_duration:type_name -> google.protobuf.Duration
-	26, // 30: autosched.v1.Timeline.rows:type_name -> autosched.v1.Timeline.Row
-	27, // 31: autosched.v1.Timeline.configurations:type_name -> autosched.v1.Timeline.Mark
-	27, // 32: autosched.v1.Timeline.findings:type_name -> autosched.v1.Timeline.Mark
-	31, // 33: autosched.v1.Load.scheduler_time:type_name -> google.protobuf.Timestamp
-	32, // 34: autosched.v1.Load.longest_wait_duration:type_name -> google.protobuf.Duration
-	31, // 35: autosched.v1.Load.receive_time:type_name -> google.protobuf.Timestamp
-	32, // 36: autosched.v1.Load.clock_skew:type_name -> google.protobuf.Duration
-	31, // 37: autosched.v1.Load.sample_time:type_name -> google.protobuf.Timestamp
-	31, // 38: autosched.v1.Load.acknowledge_time:type_name -> google.protobuf.Timestamp
-	29, // 39: autosched.v1.ForecastLoadResponse.points:type_name -> autosched.v1.ForecastLoadResponse.Point
-	31, // 40: autosched.v1.GetForecastQualityRequest.start_time:type_name -> google.protobuf.Timestamp
-	31, // 41: autosched.v1.GetForecastQualityRequest.end_time:type_name -> google.protobuf.Timestamp
-	31, // 42: autosched.v1.GetEnergyRequest.start_time:type_name -> google.protobuf.Timestamp
-	31, // 43: autosched.v1.GetEnergyRequest.end_time:type_name -> google.protobuf.Timestamp
-	32, // 44: autosched.v1.Tenant.mean_wait_duration:type_name -> google.protobuf.Duration
-	32, // 45: autosched.v1.Tenant.p95_wait_duration:type_name -> google.protobuf.Duration
-	32, // 46: autosched.v1.Tenant.mean_restart_wait_duration:type_name -> google.protobuf.Duration
-	31, // 47: autosched.v1.ListTenantsRequest.start_time:type_name -> google.protobuf.Timestamp
-	31, // 48: autosched.v1.ListTenantsRequest.end_time:type_name -> google.protobuf.Timestamp
-	18, // 49: autosched.v1.ListTenantsResponse.tenants:type_name -> autosched.v1.Tenant
-	31, // 50: autosched.v1.Job.Spell.start_time:type_name -> google.protobuf.Timestamp
-	31, // 51: autosched.v1.Job.Spell.end_time:type_name -> google.protobuf.Timestamp
-	33, // 52: autosched.v1.Job.Spell.placement:type_name -> autosched.v1.NodePlacement
-	32, // 53: autosched.v1.Job.Spell.lost_duration:type_name -> google.protobuf.Duration
-	32, // 54: autosched.v1.Job.Prediction.low_duration:type_name -> google.protobuf.Duration
-	32, // 55: autosched.v1.Job.Prediction.middle_duration:type_name -> google.protobuf.Duration
-	32, // 56: autosched.v1.Job.Prediction.high_duration:type_name -> google.protobuf.Duration
-	1,  // 57: autosched.v1.Job.Prediction.source:type_name -> autosched.v1.Job.Prediction.Source
-	31, // 58: autosched.v1.Job.Prediction.scheduler_time:type_name -> google.protobuf.Timestamp
-	2,  // 59: autosched.v1.ExplainJobResponse.Wait.cause:type_name -> autosched.v1.ExplainJobResponse.Cause
-	32, // 60: autosched.v1.ExplainJobResponse.Wait.duration:type_name -> google.protobuf.Duration
-	31, // 61: autosched.v1.ExplainJobResponse.Instants.low_time:type_name -> google.protobuf.Timestamp
-	31, // 62: autosched.v1.ExplainJobResponse.Instants.middle_time:type_name -> google.protobuf.Timestamp
-	31, // 63: autosched.v1.ExplainJobResponse.Instants.high_time:type_name -> google.protobuf.Timestamp
-	31, // 64: autosched.v1.ExplainJobResponse.Usage.start_time:type_name -> google.protobuf.Timestamp
-	31, // 65: autosched.v1.ExplainJobResponse.Usage.end_time:type_name -> google.protobuf.Timestamp
-	31, // 66: autosched.v1.Timeline.Mark.start_time:type_name -> google.protobuf.Timestamp
-	31, // 67: autosched.v1.Timeline.Mark.end_time:type_name -> google.protobuf.Timestamp
-	31, // 68: autosched.v1.ForecastLoadResponse.Point.scheduler_time:type_name -> google.protobuf.Timestamp
-	28, // 69: autosched.v1.ForecastLoadResponse.Point.busy_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
-	28, // 70: autosched.v1.ForecastLoadResponse.Point.waiting_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
-	28, // 71: autosched.v1.ForecastLoadResponse.Point.waiting_jobs:type_name -> autosched.v1.ForecastLoadResponse.Band
-	5,  // 72: autosched.v1.JobService.ListJobs:input_type -> autosched.v1.ListJobsRequest
-	7,  // 73: autosched.v1.JobService.GetJob:input_type -> autosched.v1.GetJobRequest
-	8,  // 74: autosched.v1.JobService.ExplainJob:input_type -> autosched.v1.ExplainJobRequest
-	10, // 75: autosched.v1.JobService.GetTimeline:input_type -> autosched.v1.GetTimelineRequest
-	12, // 76: autosched.v1.JobService.GetLoad:input_type -> autosched.v1.GetLoadRequest
-	14, // 77: autosched.v1.JobService.ForecastLoad:input_type -> autosched.v1.ForecastLoadRequest
-	16, // 78: autosched.v1.JobService.GetForecastQuality:input_type -> autosched.v1.GetForecastQualityRequest
-	17, // 79: autosched.v1.JobService.GetEnergy:input_type -> autosched.v1.GetEnergyRequest
-	19, // 80: autosched.v1.JobService.ListTenants:input_type -> autosched.v1.ListTenantsRequest
-	6,  // 81: autosched.v1.JobService.ListJobs:output_type -> autosched.v1.ListJobsResponse
-	4,  // 82: autosched.v1.JobService.GetJob:output_type -> autosched.v1.Job
-	9,  // 83: autosched.v1.JobService.ExplainJob:output_type -> autosched.v1.ExplainJobResponse
-	11, // 84: autosched.v1.JobService.GetTimeline:output_type -> autosched.v1.Timeline
-	13, // 85: autosched.v1.JobService.GetLoad:output_type -> autosched.v1.Load
-	15, // 86: autosched.v1.JobService.ForecastLoad:output_type -> autosched.v1.ForecastLoadResponse
-	34, // 87: autosched.v1.JobService.GetForecastQuality:output_type -> autosched.v1.ForecastQuality
-	35, // 88: autosched.v1.JobService.GetEnergy:output_type -> autosched.v1.EnergyAccount
-	20, // 89: autosched.v1.JobService.ListTenants:output_type -> autosched.v1.ListTenantsResponse
-	81, // [81:90] is the sub-list for method output_type
-	72, // [72:81] is the sub-list for method input_type
-	72, // [72:72] is the sub-list for extension type_name
-	72, // [72:72] is the sub-list for extension extendee
-	0,  // [0:72] is the sub-list for field type_name
+	34, // 26: autosched.v1.Timeline.start_time:type_name -> google.protobuf.Timestamp
+	34, // 27: autosched.v1.Timeline.end_time:type_name -> google.protobuf.Timestamp
+	34, // 28: autosched.v1.Timeline.known_time:type_name -> google.protobuf.Timestamp
+	35, // 29: autosched.v1.Timeline.bucket_duration:type_name -> google.protobuf.Duration
+	28, // 30: autosched.v1.Timeline.rows:type_name -> autosched.v1.Timeline.Row
+	29, // 31: autosched.v1.Timeline.configurations:type_name -> autosched.v1.Timeline.Mark
+	29, // 32: autosched.v1.Timeline.findings:type_name -> autosched.v1.Timeline.Mark
+	34, // 33: autosched.v1.Load.scheduler_time:type_name -> google.protobuf.Timestamp
+	35, // 34: autosched.v1.Load.longest_wait_duration:type_name -> google.protobuf.Duration
+	34, // 35: autosched.v1.Load.receive_time:type_name -> google.protobuf.Timestamp
+	35, // 36: autosched.v1.Load.clock_skew:type_name -> google.protobuf.Duration
+	34, // 37: autosched.v1.Load.sample_time:type_name -> google.protobuf.Timestamp
+	34, // 38: autosched.v1.Load.acknowledge_time:type_name -> google.protobuf.Timestamp
+	31, // 39: autosched.v1.ForecastLoadResponse.points:type_name -> autosched.v1.ForecastLoadResponse.Point
+	34, // 40: autosched.v1.TuningGain.start_time:type_name -> google.protobuf.Timestamp
+	34, // 41: autosched.v1.TuningGain.end_time:type_name -> google.protobuf.Timestamp
+	32, // 42: autosched.v1.TuningGain.replayed_delay_hours:type_name -> autosched.v1.TuningGain.Band
+	32, // 43: autosched.v1.TuningGain.default_delay_hours:type_name -> autosched.v1.TuningGain.Band
+	32, // 44: autosched.v1.TuningGain.saved_hours:type_name -> autosched.v1.TuningGain.Band
+	34, // 45: autosched.v1.GetForecastQualityRequest.start_time:type_name -> google.protobuf.Timestamp
+	34, // 46: autosched.v1.GetForecastQualityRequest.end_time:type_name -> google.protobuf.Timestamp
+	34, // 47: autosched.v1.GetEnergyRequest.start_time:type_name -> google.protobuf.Timestamp
+	34, // 48: autosched.v1.GetEnergyRequest.end_time:type_name -> google.protobuf.Timestamp
+	35, // 49: autosched.v1.Tenant.mean_wait_duration:type_name -> google.protobuf.Duration
+	35, // 50: autosched.v1.Tenant.p95_wait_duration:type_name -> google.protobuf.Duration
+	35, // 51: autosched.v1.Tenant.mean_restart_wait_duration:type_name -> google.protobuf.Duration
+	34, // 52: autosched.v1.ListTenantsRequest.start_time:type_name -> google.protobuf.Timestamp
+	34, // 53: autosched.v1.ListTenantsRequest.end_time:type_name -> google.protobuf.Timestamp
+	20, // 54: autosched.v1.ListTenantsResponse.tenants:type_name -> autosched.v1.Tenant
+	34, // 55: autosched.v1.Job.Spell.start_time:type_name -> google.protobuf.Timestamp
+	34, // 56: autosched.v1.Job.Spell.end_time:type_name -> google.protobuf.Timestamp
+	36, // 57: autosched.v1.Job.Spell.placement:type_name -> autosched.v1.NodePlacement
+	35, // 58: autosched.v1.Job.Spell.lost_duration:type_name -> google.protobuf.Duration
+	35, // 59: autosched.v1.Job.Prediction.low_duration:type_name -> google.protobuf.Duration
+	35, // 60: autosched.v1.Job.Prediction.middle_duration:type_name -> google.protobuf.Duration
+	35, // 61: autosched.v1.Job.Prediction.high_duration:type_name -> google.protobuf.Duration
+	1,  // 62: autosched.v1.Job.Prediction.source:type_name -> autosched.v1.Job.Prediction.Source
+	34, // 63: autosched.v1.Job.Prediction.scheduler_time:type_name -> google.protobuf.Timestamp
+	2,  // 64: autosched.v1.ExplainJobResponse.Wait.cause:type_name -> autosched.v1.ExplainJobResponse.Cause
+	35, // 65: autosched.v1.ExplainJobResponse.Wait.duration:type_name -> google.protobuf.Duration
+	34, // 66: autosched.v1.ExplainJobResponse.Instants.low_time:type_name -> google.protobuf.Timestamp
+	34, // 67: autosched.v1.ExplainJobResponse.Instants.middle_time:type_name -> google.protobuf.Timestamp
+	34, // 68: autosched.v1.ExplainJobResponse.Instants.high_time:type_name -> google.protobuf.Timestamp
+	34, // 69: autosched.v1.ExplainJobResponse.Usage.start_time:type_name -> google.protobuf.Timestamp
+	34, // 70: autosched.v1.ExplainJobResponse.Usage.end_time:type_name -> google.protobuf.Timestamp
+	34, // 71: autosched.v1.Timeline.Mark.start_time:type_name -> google.protobuf.Timestamp
+	34, // 72: autosched.v1.Timeline.Mark.end_time:type_name -> google.protobuf.Timestamp
+	34, // 73: autosched.v1.ForecastLoadResponse.Point.scheduler_time:type_name -> google.protobuf.Timestamp
+	30, // 74: autosched.v1.ForecastLoadResponse.Point.busy_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
+	30, // 75: autosched.v1.ForecastLoadResponse.Point.waiting_gpus:type_name -> autosched.v1.ForecastLoadResponse.Band
+	30, // 76: autosched.v1.ForecastLoadResponse.Point.waiting_jobs:type_name -> autosched.v1.ForecastLoadResponse.Band
+	5,  // 77: autosched.v1.JobService.ListJobs:input_type -> autosched.v1.ListJobsRequest
+	7,  // 78: autosched.v1.JobService.GetJob:input_type -> autosched.v1.GetJobRequest
+	8,  // 79: autosched.v1.JobService.ExplainJob:input_type -> autosched.v1.ExplainJobRequest
+	10, // 80: autosched.v1.JobService.GetTimeline:input_type -> autosched.v1.GetTimelineRequest
+	12, // 81: autosched.v1.JobService.GetLoad:input_type -> autosched.v1.GetLoadRequest
+	14, // 82: autosched.v1.JobService.ForecastLoad:input_type -> autosched.v1.ForecastLoadRequest
+	16, // 83: autosched.v1.JobService.GetTuningGain:input_type -> autosched.v1.GetTuningGainRequest
+	18, // 84: autosched.v1.JobService.GetForecastQuality:input_type -> autosched.v1.GetForecastQualityRequest
+	19, // 85: autosched.v1.JobService.GetEnergy:input_type -> autosched.v1.GetEnergyRequest
+	21, // 86: autosched.v1.JobService.ListTenants:input_type -> autosched.v1.ListTenantsRequest
+	6,  // 87: autosched.v1.JobService.ListJobs:output_type -> autosched.v1.ListJobsResponse
+	4,  // 88: autosched.v1.JobService.GetJob:output_type -> autosched.v1.Job
+	9,  // 89: autosched.v1.JobService.ExplainJob:output_type -> autosched.v1.ExplainJobResponse
+	11, // 90: autosched.v1.JobService.GetTimeline:output_type -> autosched.v1.Timeline
+	13, // 91: autosched.v1.JobService.GetLoad:output_type -> autosched.v1.Load
+	15, // 92: autosched.v1.JobService.ForecastLoad:output_type -> autosched.v1.ForecastLoadResponse
+	17, // 93: autosched.v1.JobService.GetTuningGain:output_type -> autosched.v1.TuningGain
+	37, // 94: autosched.v1.JobService.GetForecastQuality:output_type -> autosched.v1.ForecastQuality
+	38, // 95: autosched.v1.JobService.GetEnergy:output_type -> autosched.v1.EnergyAccount
+	22, // 96: autosched.v1.JobService.ListTenants:output_type -> autosched.v1.ListTenantsResponse
+	87, // [87:97] is the sub-list for method output_type
+	77, // [77:87] is the sub-list for method input_type
+	77, // [77:77] is the sub-list for extension type_name
+	77, // [77:77] is the sub-list for extension extendee
+	0,  // [0:77] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_job_proto_init() }
@@ -3096,14 +3361,14 @@ func file_autosched_v1_job_proto_init() {
 	file_autosched_v1_energy_proto_init()
 	file_autosched_v1_event_proto_init()
 	file_autosched_v1_forecast_proto_init()
-	file_autosched_v1_job_proto_msgTypes[21].OneofWrappers = []any{}
+	file_autosched_v1_job_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_job_proto_rawDesc), len(file_autosched_v1_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   26,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,7 @@ const (
 	JobService_GetTimeline_FullMethodName        = "/autosched.v1.JobService/GetTimeline"
 	JobService_GetLoad_FullMethodName            = "/autosched.v1.JobService/GetLoad"
 	JobService_ForecastLoad_FullMethodName       = "/autosched.v1.JobService/ForecastLoad"
+	JobService_GetTuningGain_FullMethodName      = "/autosched.v1.JobService/GetTuningGain"
 	JobService_GetForecastQuality_FullMethodName = "/autosched.v1.JobService/GetForecastQuality"
 	JobService_GetEnergy_FullMethodName          = "/autosched.v1.JobService/GetEnergy"
 	JobService_ListTenants_FullMethodName        = "/autosched.v1.JobService/ListTenants"
@@ -53,6 +54,11 @@ type JobServiceClient interface {
 	// under way, and takes turns with the rounds of other schedulers. What was simulated is kept for ten minutes of event
 	// time, unless another configuration takes effect.
 	ForecastLoad(ctx context.Context, in *ForecastLoadRequest, opts ...grpc.CallOption) (*ForecastLoadResponse, error)
+	// GetTuningGain compares the delay of jobs as it was with that under the registered defaults: what happened since the
+	// configuration in force took effect, at most the last day, is replayed with both. It waits for a round that is under
+	// way, and takes turns with the rounds of other schedulers. What was replayed is kept for an hour of event time,
+	// unless another configuration takes effect.
+	GetTuningGain(ctx context.Context, in *GetTuningGainRequest, opts ...grpc.CallOption) (*TuningGain, error)
 	// GetForecastQuality grades the forecasts of past hours, as rounds make them, by what came. Forecasts are made again
 	// of the events that were known by then, with the seed of the scheduler's rounds, as far as the kept events go back.
 	// Grades are kept until the next full hour of event time.
@@ -132,6 +138,16 @@ func (c *jobServiceClient) ForecastLoad(ctx context.Context, in *ForecastLoadReq
 	return out, nil
 }
 
+func (c *jobServiceClient) GetTuningGain(ctx context.Context, in *GetTuningGainRequest, opts ...grpc.CallOption) (*TuningGain, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TuningGain)
+	err := c.cc.Invoke(ctx, JobService_GetTuningGain_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *jobServiceClient) GetForecastQuality(ctx context.Context, in *GetForecastQualityRequest, opts ...grpc.CallOption) (*ForecastQuality, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ForecastQuality)
@@ -186,6 +202,11 @@ type JobServiceServer interface {
 	// under way, and takes turns with the rounds of other schedulers. What was simulated is kept for ten minutes of event
 	// time, unless another configuration takes effect.
 	ForecastLoad(context.Context, *ForecastLoadRequest) (*ForecastLoadResponse, error)
+	// GetTuningGain compares the delay of jobs as it was with that under the registered defaults: what happened since the
+	// configuration in force took effect, at most the last day, is replayed with both. It waits for a round that is under
+	// way, and takes turns with the rounds of other schedulers. What was replayed is kept for an hour of event time,
+	// unless another configuration takes effect.
+	GetTuningGain(context.Context, *GetTuningGainRequest) (*TuningGain, error)
 	// GetForecastQuality grades the forecasts of past hours, as rounds make them, by what came. Forecasts are made again
 	// of the events that were known by then, with the seed of the scheduler's rounds, as far as the kept events go back.
 	// Grades are kept until the next full hour of event time.
@@ -222,6 +243,9 @@ func (UnimplementedJobServiceServer) GetLoad(context.Context, *GetLoadRequest) (
 }
 func (UnimplementedJobServiceServer) ForecastLoad(context.Context, *ForecastLoadRequest) (*ForecastLoadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ForecastLoad not implemented")
+}
+func (UnimplementedJobServiceServer) GetTuningGain(context.Context, *GetTuningGainRequest) (*TuningGain, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetTuningGain not implemented")
 }
 func (UnimplementedJobServiceServer) GetForecastQuality(context.Context, *GetForecastQualityRequest) (*ForecastQuality, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetForecastQuality not implemented")
@@ -361,6 +385,24 @@ func _JobService_ForecastLoad_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _JobService_GetTuningGain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetTuningGainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).GetTuningGain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_GetTuningGain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).GetTuningGain(ctx, req.(*GetTuningGainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _JobService_GetForecastQuality_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetForecastQualityRequest)
 	if err := dec(in); err != nil {
@@ -445,6 +487,10 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ForecastLoad",
 			Handler:    _JobService_ForecastLoad_Handler,
+		},
+		{
+			MethodName: "GetTuningGain",
+			Handler:    _JobService_GetTuningGain_Handler,
 		},
 		{
 			MethodName: "GetForecastQuality",

@@ -23,6 +23,7 @@ import (
 type Controller interface {
 	Energy(ctx context.Context, id string, q controller.EnergyQuery) (controller.Energy, error)
 	ForecastQuality(ctx context.Context, id string, from, to time.Time) (controller.ForecastQuality, error)
+	Gain(ctx context.Context, id string) (controller.Gain, error)
 	Job(ctx context.Context, id, job string) (h workload.JobHistory, zero time.Time, err error)
 	Jobs(ctx context.Context, id string, q controller.JobQuery, before workload.Place, n int) (
 		out []workload.JobHistory, zero time.Time, err error)

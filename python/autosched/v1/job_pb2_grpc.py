@@ -46,6 +46,11 @@ class JobServiceStub(object):
                 request_serializer=autosched_dot_v1_dot_job__pb2.ForecastLoadRequest.SerializeToString,
                 response_deserializer=autosched_dot_v1_dot_job__pb2.ForecastLoadResponse.FromString,
                 )
+        self.GetTuningGain = channel.unary_unary(
+                '/autosched.v1.JobService/GetTuningGain',
+                request_serializer=autosched_dot_v1_dot_job__pb2.GetTuningGainRequest.SerializeToString,
+                response_deserializer=autosched_dot_v1_dot_job__pb2.TuningGain.FromString,
+                )
         self.GetForecastQuality = channel.unary_unary(
                 '/autosched.v1.JobService/GetForecastQuality',
                 request_serializer=autosched_dot_v1_dot_job__pb2.GetForecastQualityRequest.SerializeToString,
@@ -102,6 +107,12 @@ class JobServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetTuningGain(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetForecastQuality(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -152,6 +163,11 @@ def add_JobServiceServicer_to_server(servicer, server):
                     servicer.ForecastLoad,
                     request_deserializer=autosched_dot_v1_dot_job__pb2.ForecastLoadRequest.FromString,
                     response_serializer=autosched_dot_v1_dot_job__pb2.ForecastLoadResponse.SerializeToString,
+            ),
+            'GetTuningGain': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTuningGain,
+                    request_deserializer=autosched_dot_v1_dot_job__pb2.GetTuningGainRequest.FromString,
+                    response_serializer=autosched_dot_v1_dot_job__pb2.TuningGain.SerializeToString,
             ),
             'GetForecastQuality': grpc.unary_unary_rpc_method_handler(
                     servicer.GetForecastQuality,
@@ -277,6 +293,23 @@ class JobService(object):
         return grpc.experimental.unary_unary(request, target, '/autosched.v1.JobService/ForecastLoad',
             autosched_dot_v1_dot_job__pb2.ForecastLoadRequest.SerializeToString,
             autosched_dot_v1_dot_job__pb2.ForecastLoadResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetTuningGain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/autosched.v1.JobService/GetTuningGain',
+            autosched_dot_v1_dot_job__pb2.GetTuningGainRequest.SerializeToString,
+            autosched_dot_v1_dot_job__pb2.TuningGain.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

@@ -36,7 +36,7 @@ func newSchedulerCmd() *cobra.Command {
 		newSchedulerUpdateCmd(&f), newSchedulerRevisionsCmd(&f),
 		newSchedulerPauseCmd(&f), newSchedulerResumeCmd(&f), newSchedulerDeleteCmd(&f),
 		newSchedulerUndeleteCmd(&f), newSchedulerSpacesCmd(&f),
-		newSchedulerValidateCmd(&f), newSchedulerEffectsCmd(&f), newForecastQualityCmd(&f),
+		newSchedulerValidateCmd(&f), newSchedulerEffectsCmd(&f), newForecastQualityCmd(&f), newSchedulerGainCmd(&f),
 		newSchedulerEnergyCmd(&f), newLoadCmd(&f), newTenantsCmd(&f), newTimelineCmd(&f)} {
 		f.Add(sub)
 		cmd.AddCommand(sub)
