@@ -129,10 +129,14 @@ func (r *Store) makeFile(name string, fill func(made string, db *bolt.DB) error)
 
 // schedulersIn returns the schedulers with events in some files, with an error those of its readable part.
 func (r *Store) schedulersIn(names []string) (out []string, err error) {
+	defer func() {
+		slices.Sort(out)
+		out = slices.Compact(out)
+	}()
 	for _, name := range names {
 		err := r.view(name, func(tx *bolt.Tx) error {
 			return tx.ForEach(func(bucket []byte, _ *bolt.Bucket) error {
-				if id := string(bucket); id != metaBucket && !slices.Contains(out, id) {
+				if id := string(bucket); id != metaBucket {
 					out = append(out, id)
 				}
 				return nil
@@ -142,7 +146,6 @@ func (r *Store) schedulersIn(names []string) (out []string, err error) {
 			return out, err
 		}
 	}
-	slices.Sort(out)
 	return out, nil
 }
 

@@ -248,34 +248,39 @@ const replayChunk = 10_000
 // the disk.
 func (r *Store) replaySegment(name, only string, until uint64,
 	apply func(string, workload.Event) error) (damage controller.Damage, err error) {
-	p := segmentReplay{r: r, damage: controller.Damage{File: name}, until: until}
+	p := segmentReplay{r: r, damage: controller.Damage{File: name}, until: until, left: []string{only}}
 	defer func() { damage.Err = cmp.Or(damage.Err, r.metaDamage(name)) }()
-	schedulers := []string{only}
 	if only == "" {
-		if schedulers, err = r.schedulersIn([]string{name}); err != nil {
+		if p.left, err = r.schedulersIn([]string{name}); err != nil {
 			if err := p.unreadable(err); err != nil {
 				return p.damage, err
 			}
 		}
 	}
-	for _, scheduler := range schedulers {
-		for from := []byte{}; from != nil; {
-			var next []byte
-			err := r.view(name, func(tx *bolt.Tx) (err error) {
-				next, err = p.read(tx, scheduler, from)
-				return err
-			})
-			if err != nil {
-				if err := p.unreadable(err); err != nil {
+	for len(p.left) > 0 {
+		p.events, p.ends = p.events[:0], p.ends[:0]
+		of, opened := p.left, false
+		err := r.view(name, func(tx *bolt.Tx) error {
+			opened = true
+			return p.fill(tx)
+		})
+		switch {
+		case err != nil: // the next one may be readable
+			if err := p.unreadable(err); err != nil {
+				return p.damage, err
+			}
+			p.pass(nil)
+		case !opened:
+			return p.damage, nil
+		}
+		from := 0
+		for i, end := range p.ends {
+			for _, e := range p.events[from:end] {
+				if err := apply(of[i], e); err != nil {
 					return p.damage, err
 				}
 			}
-			for _, e := range p.events {
-				if err := apply(scheduler, e); err != nil {
-					return p.damage, err
-				}
-			}
-			from = next
+			from = end
 		}
 	}
 	return p.damage, nil
@@ -286,9 +291,32 @@ type segmentReplay struct {
 	r      *Store
 	damage controller.Damage
 	until  uint64           // as in replaySegment
+	left   []string         // schedulers, of the first of which all before from is read
+	from   []byte           // nil for the begin
 	last   uint64           // the last event that must be there, of the scheduler that is read
 	found  uint64           // the events up to the last one
-	events []workload.Event // that read has read
+	events []workload.Event // that were read, of several schedulers
+	ends   []int            // in events, of each scheduler
+}
+
+// fill reads events of the schedulers that are left, until there are replayChunk.
+func (p *segmentReplay) fill(tx *bolt.Tx) error {
+	for len(p.left) > 0 && len(p.events) < replayChunk {
+		next, err := p.read(tx, p.left[0], p.from)
+		if err != nil {
+			return err
+		}
+		p.pass(next)
+	}
+	return nil
+}
+
+// pass ends what is read of a scheduler, at the key to go on from, or nil for the next scheduler.
+func (p *segmentReplay) pass(next []byte) {
+	p.ends = append(p.ends, len(p.events))
+	if p.from = next; next == nil {
+		p.left = p.left[1:]
+	}
 }
 
 // unreadable registers that the rest of a bucket or of the file cannot be read. It returns errors of the disk.
@@ -303,7 +331,6 @@ func (p *segmentReplay) unreadable(err error) error {
 
 // read reads events of a scheduler from a key on. next is the key to go on from, nil at the end.
 func (p *segmentReplay) read(tx *bolt.Tx, scheduler string, from []byte) (next []byte, err error) {
-	p.events = p.events[:0]
 	b := tx.Bucket([]byte(scheduler))
 	if b == nil {
 		return nil, nil
