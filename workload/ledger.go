@@ -57,6 +57,8 @@ type Ledger struct {
 	horizon   time.Duration          // Forget's
 	forgot    bool
 	late      map[*record]bool // jobs that ended and got events since, which are not packed
+	packer    packer
+	spare     []*openRecord // emptied, for the next jobs
 
 	// Jobs that were submitted, as far as is known.
 	active   list // not finished, bySubmit
@@ -178,7 +180,7 @@ func (l *Ledger) applyJob(e *Event, observed bool) {
 		if l.tooOld(e.Time) {
 			return
 		}
-		r = &record{id: e.Job.ID, open: &openRecord{}}
+		r = &record{id: e.Job.ID, open: l.newOpen()}
 		l.jobs[e.Job.ID] = r
 	}
 	je := jobEvent{id: e.ID, kind: e.Kind, observed: observed, time: e.Time, gpus: e.Job.GPUs, status: e.Job.Status,
@@ -231,9 +233,37 @@ func (l *Ledger) applyJob(e *Event, observed bool) {
 	case !wasFinished:
 		l.active.left = l.active.left || wasListed
 		l.finished.add(r, byEnd)
-		r.pack()
+		open := r.open
+		r.pack(&l.packer)
+		l.recycle(open)
 	case r.end() != end:
 		l.finished.moved = true
+	}
+}
+
+// maxSpare bounds the spare records of a ledger, and spareEvents the events of one.
+const (
+	maxSpare    = 64
+	spareEvents = 4
+)
+
+// newOpen returns a record without events.
+func (l *Ledger) newOpen() *openRecord {
+	if n := len(l.spare); n > 0 {
+		o := l.spare[n-1]
+		l.spare = l.spare[:n-1]
+		return o
+	}
+	return &openRecord{ordered: ordered[jobEvent]{sorted: make([]jobEvent, 0, spareEvents)}}
+}
+
+// recycle keeps the memory of a record whose job is packed.
+func (l *Ledger) recycle(o *openRecord) {
+	if len(l.spare) < maxSpare && cap(o.sorted) == spareEvents {
+		sorted := o.sorted[:spareEvents]
+		clear(sorted)
+		*o = openRecord{ordered: ordered[jobEvent]{sorted: sorted[:0]}}
+		l.spare = append(l.spare, o)
 	}
 }
 
@@ -267,7 +297,10 @@ func (e jobEvent) rank() int {
 }
 
 func (e jobEvent) compare(o jobEvent) int {
-	return cmp.Or(cmp.Compare(e.time, o.time), cmp.Compare(e.rank(), o.rank()), cmp.Compare(e.id, o.id))
+	if c := cmp.Compare(e.time, o.time); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(e.rank(), o.rank()), cmp.Compare(e.id, o.id))
 }
 
 func (e nodeEvent) compare(o nodeEvent) int {
@@ -434,7 +467,7 @@ func (l *Ledger) Forget(before time.Duration) int {
 		}
 	}
 	for r := range l.late {
-		r.pack()
+		r.pack(&l.packer)
 	}
 	clear(l.late)
 	l.arrivals.left, l.active.left, l.finished.left = true, true, true

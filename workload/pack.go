@@ -24,21 +24,25 @@ const (
 	packedStartUp
 )
 
-// pack packs the events of a job that was submitted and ended, without ignored ones.
-func (r *record) pack() {
+// pack packs the events of a job that was submitted and ended, without ignored ones. It uses the memory of a packer.
+func (r *record) pack(p *packer) {
 	if r.open == nil || !r.submitted || !r.ended {
 		return
 	}
-	var p packer
+	p.b = p.b[:0]
 	var last time.Duration
 	events := slices.DeleteFunc(r.open.all(jobEvent.compare), func(e jobEvent) bool { return !r.counts(&e) })
 	p.num(int64(len(events)))
+	from, to := 0, 0 // of the id of the submission
 	for i := range events {
 		p.event(&events[i], last)
 		last = events[i].time
+		if to == 0 && events[i].describes() {
+			from, to = p.idFrom, p.idTo
+		}
 	}
 	r.packed, r.open = string(p.b), nil
-	r.submitID = r.unpack(false).submission.id // shares its memory
+	r.submitID = r.packed[from:to] // shares its memory
 }
 
 // counts reports whether an event of a job that was submitted and ended makes a difference.
@@ -72,7 +76,10 @@ func (r *record) unpackInto(out *openRecord, placements bool) *openRecord {
 	return out
 }
 
-type packer struct{ b []byte }
+type packer struct {
+	b            []byte
+	idFrom, idTo int // of the id of the last event
+}
 
 func (p *packer) num(v int64) { p.b = binary.AppendVarint(p.b, v) }
 
@@ -107,6 +114,7 @@ func (p *packer) event(e *jobEvent, last time.Duration) {
 	p.b = binary.AppendUvarint(p.b, uint64(flags))
 	p.num(int64(e.time - last))
 	p.str(e.id)
+	p.idFrom, p.idTo = len(p.b)-len(e.id), len(p.b)
 	p.num(int64(e.gpus))
 	p.b = append(p.b, byte(e.status))
 	if e.job != nil {
