@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/autosched/autosched/round"
@@ -68,4 +69,18 @@ func AskedWaits(ctx context.Context, scheduler string, of *space.Space, l *workl
 	}
 	v := &snapshot{Scheduler: Scheduler{Registration: Registration{Type: scheduler}}, space: of}
 	return out, out.ask(ctx, nil, v, l, job)
+}
+
+// Derived is all that is derived of a scheduler's events.
+func (s *Service) Derived(id string) (string, error) {
+	m, err := s.readable(id)
+	if err != nil {
+		return "", err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h, end := m.history, m.history.Now()+1
+	text, err := json.Marshal([]any{h.Events(), h.Applied(), h.Now(), h.Last(), h.Cursor(), h.Remembered(),
+		h.Ledger().State(h.Now()), h.Ledger().Finishes(0, end), h.Ledger().Arrivals(0, end), h.Ledger().Spells(0, end)})
+	return string(text), err
 }

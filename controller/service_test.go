@@ -35,7 +35,7 @@ var serviceParams = []space.Param{
 var origin = time.Date(2017, 10, 1, 0, 0, 0, 0, time.UTC)
 
 type harness struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	repo    stores.Store
 	service *controller.Service

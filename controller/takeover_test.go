@@ -3,7 +3,9 @@ package controller_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -109,5 +111,69 @@ func TestTakeover(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestReplayIsTheSame: what is derived of events is the same whatever number of processors reads them, with events out
+// of order, twice and beyond the clock.
+func TestReplayIsTheSame(t *testing.T) {
+	h := &harness{t: t, dir: t.TempDir(), decide: keep}
+	inherit(t, h, 7, 7*3*300)
+	h.open()
+	random := rand.New(rand.NewPCG(1, 2))
+	ids := h.service.Schedulers("", 10)
+	for _, id := range ids {
+		var all []workload.Event
+		for i := range 900 {
+			e := submission(fmt.Sprint("y", i%850), 0)
+			e.Kind = workload.EventKind(1 + i%3*random.IntN(3))
+			e.Time = time.Duration(random.Int64N(int64(takeoverSpan)))
+			if i%300 == 0 {
+				e.Time += 400 * 24 * time.Hour
+			}
+			all = append(all, e)
+		}
+		if err := h.repo.AppendEvents(t.Context(), id, all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.close()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	want := map[string]string{}
+	for _, n := range []int{1, 2, 3, 8} {
+		runtime.GOMAXPROCS(n)
+		h.open()
+		for _, id := range ids {
+			got, err := h.service.Derived(id)
+			if err != nil || len(got) < 10_000 {
+				t.Fatalf("%d bytes, %v", len(got), err)
+			}
+			if n == 1 {
+				want[id] = got
+			} else if got != want[id] {
+				t.Errorf("%d processors, %s: %.300s, want %.300s", n, id, got, want[id])
+			}
+		}
+		h.close()
+	}
+}
+
+// BenchmarkTakeover starts a service on the events of 30 days, from few to those of 1,000 schedulers with 100 GPUs each
+// at Philly's rate.
+func BenchmarkTakeover(b *testing.B) {
+	for _, size := range []struct{ schedulers, events int }{{10, 12_000}, {100, 120_000}, {1000, 1_200_000},
+		{1000, 5_400_000}} {
+		b.Run(fmt.Sprint("events=", size.events), func(b *testing.B) {
+			h := &harness{t: b, dir: b.TempDir(), decide: keep}
+			inherit(b, h, size.schedulers, size.events)
+			cpu := cputime.Process()
+			for b.Loop() {
+				h.open()
+				b.StopTimer()
+				h.close()
+				b.StartTimer()
+			}
+			b.ReportMetric((cputime.Process()-cpu).Seconds()/float64(b.N), "cpu-s")
+		})
 	}
 }
