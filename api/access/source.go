@@ -248,6 +248,21 @@ func (s *Source) TLS(protocols ...string) *tls.Config {
 	if s.files.Cert == "" {
 		return nil
 	}
+	return s.config(tls.VerifyClientCertIfGiven, protocols)
+}
+
+// Peers is the configuration of both ends of connections between servers of one authority. New connections use the
+// content of the files at that time, but for the authority of the servers that they are made to: that stays.
+func (s *Source) Peers() *tls.Config {
+	c := s.config(tls.RequireAndVerifyClientCert, nil)
+	c.RootCAs = s.current.Load().pool
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return s.current.Load().cert, nil
+	}
+	return c
+}
+
+func (s *Source) config(clients tls.ClientAuthType, protocols []string) *tls.Config {
 	config := func() *tls.Config {
 		m := s.current.Load()
 		c := &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*m.cert},
@@ -255,7 +270,7 @@ func (s *Source) TLS(protocols ...string) *tls.Config {
 			// A resumed session would be verified by the files of its first handshake.
 			SessionTicketsDisabled: true}
 		if m.pool != nil {
-			c.ClientAuth, c.ClientCAs = tls.VerifyClientCertIfGiven, m.pool
+			c.ClientAuth, c.ClientCAs = clients, m.pool
 		}
 		return c
 	}

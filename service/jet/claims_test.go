@@ -185,10 +185,7 @@ func TestClaimMaxPayload(t *testing.T) {
 // A key is made once, and changed by one that knows its revision, which only rises.
 func TestClaimCompareAndSet(t *testing.T) {
 	e := start(t, t.TempDir())
-	kv, err := e.Lease(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	kv := e.Lease()
 	first, err := kv.Create(t.Context(), "k", []byte("a"))
 	if err != nil {
 		t.Fatal(err)

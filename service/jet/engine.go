@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,11 +15,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/autosched/autosched/api/access"
 )
 
 const (
@@ -49,6 +51,11 @@ type Engine struct {
 	server *server.Server // nil of external ones
 	conn   *nats.Conn
 	js     jetstream.JetStream
+	lease  jetstream.KeyValue
+
+	security *tls.Config // nil where no files are named
+	files    sync.WaitGroup
+	end      context.CancelFunc // of files
 }
 
 // Start starts the embedded server or connects to the external ones, and returns once the streams are there: a
@@ -66,6 +73,9 @@ func Start(ctx context.Context, c *Config, log *slog.Logger) (*Engine, error) {
 }
 
 func (e *Engine) start(ctx context.Context) (err error) {
+	if err := e.certificates(); err != nil {
+		return err
+	}
 	if e.o.Embedded != nil {
 		err = e.embed()
 	} else {
@@ -103,26 +113,22 @@ const (
 )
 
 // embed starts a server in this process.
-func (e *Engine) embed() error {
+func (e *Engine) embed() (err error) {
 	o := &server.Options{ServerName: e.o.Node, JetStream: true, StoreDir: e.o.Engine(), SyncAlways: true,
 		MaxPayload: maxPayload, NoSigs: true, NoLog: true}
-	security, err := e.o.tls()
-	if err != nil {
-		return err
-	}
 	options := []nats.Option{nats.Name(e.o.Node), nats.MaxReconnects(-1)}
 	if e.o.Embedded.Client != "" {
 		if o.Host, o.Port, err = split(e.o.Embedded.Client); err != nil {
 			return fmt.Errorf("embedded.client: %w", err)
 		}
-		o.TLSConfig, o.TLS, o.TLSVerify = security, security != nil, security != nil
+		o.TLSConfig, o.TLS, o.TLSVerify = e.security, e.security != nil, e.security != nil
 	} else { // routes begin once there is a listener: this one lets no other in
 		token := rand.Text()
 		o.Host, o.Port, o.CustomClientAuthentication = "127.0.0.1", server.RANDOM_PORT, ownToken(token)
 		options = append(options, nats.Token(token))
 	}
 	if e.o.Embedded.Cluster != "" {
-		o.Cluster.Name, o.Cluster.TLSConfig = clusterName, security
+		o.Cluster.Name, o.Cluster.TLSConfig = clusterName, e.security
 		o.Cluster.PingInterval, o.Cluster.MaxPingsOut = routePing, routePings
 		if o.Cluster.Host, o.Cluster.Port, err = split(e.o.Embedded.Cluster); err != nil {
 			return fmt.Errorf("embedded.cluster: %w", err)
@@ -150,7 +156,7 @@ func (e *Engine) embed() error {
 	}
 	options = append(options, nats.InProcessServer(e.server))
 	if o.TLS {
-		options = append(options, nats.Secure(security))
+		options = append(options, nats.Secure(e.security))
 	}
 	e.conn, err = nats.Connect("", options...)
 	return err
@@ -183,14 +189,10 @@ func (e *Engine) await(ctx context.Context) error {
 }
 
 // connect connects to servers that run by themselves, and checks that they sync.
-func (e *Engine) connect(ctx context.Context) error {
-	security, err := e.o.tls()
-	if err != nil {
-		return err
-	}
+func (e *Engine) connect(ctx context.Context) (err error) {
 	options := []nats.Option{nats.Name(e.o.Node), nats.MaxReconnects(-1)}
-	if security != nil {
-		options = append(options, nats.Secure(security))
+	if e.security != nil {
+		options = append(options, nats.Secure(e.security))
 	}
 	if err := e.checkSync(ctx, options); err != nil {
 		return err
@@ -260,7 +262,8 @@ func (e *Engine) create(ctx context.Context) error {
 		Subjects: []string{logPrefix + ">"}, Storage: jetstream.FileStorage, Replicas: e.o.Replicas,
 		Discard: jetstream.DiscardNew, DenyDelete: true, Duplicates: duplicates})
 	if err == nil {
-		_, err = e.Lease(ctx)
+		e.lease, err = e.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: leaseBucket, History: 1,
+			Storage: jetstream.FileStorage, Replicas: e.o.Replicas})
 	}
 	if err == nil {
 		_, err = e.snapshots(ctx)
@@ -269,10 +272,7 @@ func (e *Engine) create(ctx context.Context) error {
 }
 
 // Lease is the bucket of leadership.
-func (e *Engine) Lease(ctx context.Context) (jetstream.KeyValue, error) {
-	return e.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: leaseBucket, History: 1,
-		Storage: jetstream.FileStorage, Replicas: e.o.Replicas})
-}
+func (e *Engine) Lease() jetstream.KeyValue { return e.lease }
 
 func (e *Engine) snapshots(ctx context.Context) (jetstream.ObjectStore, error) {
 	return e.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: snapshotBucket,
@@ -336,27 +336,26 @@ func (e *Engine) Close() {
 		e.server.Shutdown()
 		e.server.WaitForShutdown()
 	}
+	if e.end != nil {
+		e.end()
+		e.files.Wait()
+	}
 }
 
-// tls is nil where no files are named.
-func (c *Config) tls() (*tls.Config, error) {
-	if c.TLS == nil {
-		return nil, nil
+// certificates reads the files of TLS, and follows them until the engine is closed.
+func (e *Engine) certificates() error {
+	if e.o.TLS == nil {
+		return nil
 	}
-	pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
+	files, err := access.Open(access.Files{Cert: e.o.TLS.Cert, Key: e.o.TLS.Key, ClientCA: e.o.TLS.CA},
+		access.Options{Log: e.log})
 	if err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
+		return fmt.Errorf("tls: %w", err)
 	}
-	text, err := os.ReadFile(c.TLS.CA)
-	if err != nil {
-		return nil, fmt.Errorf("tls.ca: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("tls.ca: %s has no certificate", c.TLS.CA)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool,
-		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12}, nil
+	ctx, end := context.WithCancel(context.Background())
+	e.security, e.end = files.Peers(), end
+	e.files.Go(func() { _ = files.Run(ctx) }) // nil once the context ends
+	return nil
 }
 
 func split(address string) (host string, port int, err error) {

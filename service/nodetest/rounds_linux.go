@@ -275,7 +275,7 @@ func (c *Cluster) ended() (n int) {
 // revive starts processes that ended, and waits until every node answers. A node whose files were damaged may refuse
 // to start; it then begins with an empty disk, as an operator would have it. false means that not every node answers.
 func (c *Cluster) revive(ctx context.Context, r *Round, node int, damaged bool) bool {
-	const patient = 3 * time.Minute // a copy that is made anew from the whole log takes more than one under load
+	const patient = time.Minute
 	for deadline := time.Now().Add(patient); ; {
 		for _, n := range c.Nodes {
 			if n.Running() {
@@ -305,7 +305,7 @@ func (c *Cluster) revive(ctx context.Context, r *Round, node int, damaged bool) 
 }
 
 // underLoad is how many changes a node may have yet to apply while others are made.
-const underLoad = 100
+const underLoad = 20
 
 // whole reports whether every process runs and none is far behind.
 func (c *Cluster) whole() bool {

@@ -60,16 +60,12 @@ func (o *serveOptions) runNode(ctx context.Context, log *slog.Logger) (err error
 		return err
 	}
 	defer engine.Close()
-	kv, err := engine.Lease(ctx)
-	if err != nil {
-		return err
-	}
 	replica, err := jet.Open(ctx, engine, jet.Options{Dir: config.Replica(), Log: log, Now: o.now})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, replica.Close()) }()
-	no := node.Options{Name: config.Node, Bucket: bucket{kv}, Peer: config.Peer, Lease: leaseTime, Follow: replica.Run,
+	no := node.Options{Name: config.Node, Bucket: bucket{engine.Lease()}, Peer: config.Peer, Lease: leaseTime, Follow: replica.Run,
 		Lead: func(ctx context.Context, term uint64) (node.Store, error) {
 			s, err := replica.Lead(ctx, term)
 			if err != nil {
