@@ -137,8 +137,8 @@ var layers = []layer{
 	// A second store, for several nodes.
 	{"service/stores", 5, []string{"controller", "service/jet", "service/reports", "service/store", "service/studies",
 		"service/workloads"}},
-	{"service/jet", 6, []string{"api/access", "controller", "service/reports", "service/store", "service/studies", "service/workloads",
-		"workload"}},
+	{"service/jet", 6, []string{"api/access", "controller", "service/reports", "service/store", "service/studies",
+		"service/workloads", "workload", "internal/certs"}},
 	// A client of the service, and processes under faults.
 	{"service/nodetest", 6, []string{"api/autosched/v1", "client"}},
 	{"service/doctor", 5, []string{"rollout", "service/findings", "service/samples", "service/store", "service/studies",

@@ -65,7 +65,8 @@ func (o *serveOptions) runNode(ctx context.Context, log *slog.Logger) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, replica.Close()) }()
-	no := node.Options{Name: config.Node, Bucket: bucket{engine.Lease()}, Peer: config.Peer, Lease: leaseTime, Follow: replica.Run,
+	no := node.Options{Name: config.Node, Bucket: bucket{engine.Lease()}, Peer: config.Peer, Lease: leaseTime,
+		Follow: replica.Run,
 		Lead: func(ctx context.Context, term uint64) (node.Store, error) {
 			s, err := replica.Lead(ctx, term)
 			if err != nil {
