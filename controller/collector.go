@@ -160,8 +160,8 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 		if err != nil {
 			return
 		}
-		states := map[rollout.RevisionState]int{rollout.Proposed: 0, rollout.Published: 0, rollout.RolledOut: 0,
-			rollout.Superseded: 0, rollout.Rejected: 0}
+		states := map[rollout.RevisionState]int{rollout.Proposed: 0, rollout.Parked: 0, rollout.Published: 0,
+			rollout.RolledOut: 0, rollout.Superseded: 0, rollout.Rejected: 0}
 		rollbacks, alarms := 0, 0
 		for _, one := range configs {
 			states[one.State]++

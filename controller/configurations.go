@@ -201,6 +201,12 @@ func (s *Service) Reject(ctx context.Context, call Call, id string, e rollout.Re
 	return s.operate(ctx, call, id, e, e.Revision, check, "configuration rejected", "reason", e.Why)
 }
 
+// Park sets a proposed revision aside.
+func (s *Service) Park(ctx context.Context, call Call, id string, e rollout.ParkProposal,
+	check Check) (*rollout.Configuration, error) {
+	return s.operate(ctx, call, id, e, e.Revision, check, "proposal parked", "reason", e.Why)
+}
+
 // Pin offers values and keeps them on offer: the checked ones on offer, or the result of config for values in
 // force. Where these are not known, or while others are pinned, it takes the ones on offer.
 func (s *Service) Pin(ctx context.Context, call Call, id string, pin rollout.Pin, check Check,

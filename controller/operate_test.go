@@ -77,6 +77,68 @@ func TestApproveAProposal(t *testing.T) {
 	}
 }
 
+// TestPark: a parked proposal waits for nobody, rounds do not propose its values again, further proposals and a
+// restart leave it as it is, and it is approved later.
+func TestPark(t *testing.T) {
+	queuesOf, refused := 2, 0
+	h := start(t, func(_ context.Context, in round.Input) (round.Decision, error) {
+		refused = len(in.Refused)
+		return round.Decision{Config: in.Incumbent.With("queues", space.Int(queuesOf)), Adopt: true, Ratio: 2}, nil
+	})
+	h.register("s", controller.Recommend)
+	ctx := context.Background()
+	next := func(n int64) *rollout.Configuration {
+		t.Helper()
+		h.submit("s", time.Duration(n)*time.Hour+time.Minute)
+		h.rounds("s", n)
+		all, err := h.service.Configurations("s", 0, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all[0]
+	}
+	proposed := func() int64 {
+		t.Helper()
+		_, st, err := h.service.Scheduler("s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Proposed
+	}
+	h.submit("s", 30*time.Minute)
+	if c := next(1); c.State != rollout.Proposed || c.Revision != 2 || proposed() != 2 {
+		t.Fatalf("%+v", c)
+	}
+	for range 2 { // to say it again changes nothing
+		c, err := h.service.Park(ctx, controller.Call{}, "s",
+			rollout.ParkProposal{Revision: 2, Actor: "ann", Why: "after the release"}, nil)
+		if err != nil || c.State != rollout.Parked || proposed() != 0 {
+			t.Fatalf("parked: %+v, %v", c, err)
+		}
+	}
+	if c := next(2); c.Revision != 2 || c.State != rollout.Parked || refused != 1 {
+		t.Errorf("a round avoids %d configurations, and made %+v", refused, c)
+	}
+	queuesOf = 4
+	if c := next(3); c.Revision != 3 || c.State != rollout.Proposed || proposed() != 3 {
+		t.Errorf("other values: %+v", c)
+	}
+	h.close()
+	h.open()
+	parks, err := h.service.Parked("s")
+	if err != nil || len(parks) != 1 || parks[0].Revision != 2 || parks[0].Actor != "ann" ||
+		parks[0].Why != "after the release" || parks[0].Since.IsZero() || !parks[0].Proposal {
+		t.Errorf("after a restart: %+v, %v", parks, err)
+	}
+	c, err := h.service.Approve(ctx, controller.Call{}, "s", rollout.Approve{Revision: 2}, nil)
+	if err != nil || c.State != rollout.Published || h.current("s").Revision != 2 {
+		t.Errorf("approved: %+v, %v", c, err)
+	}
+	if parks, err := h.service.Parked("s"); err != nil || len(parks) != 0 {
+		t.Errorf("after the approval: %+v, %v", parks, err)
+	}
+}
+
 // TestRollbackSentAgain: a caller that did not get the answer asks again, maybe
 // after the scheduler applied its offer, or the service began anew.
 func TestRollbackSentAgain(t *testing.T) {

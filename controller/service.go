@@ -476,9 +476,7 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 		st.Hold = state.Hold(at)
 	}
 	st.Incident = state.LastIncident()
-	if c := state.Configuration(v.LastRevision); c != nil && c.State == rollout.Proposed {
-		st.Proposed = c.Revision
-	}
+	st.Proposed = state.Proposal()
 	now, deadline := s.now(), cmp.Or(v.Policy.AckDeadline, DefaultAckDeadline)
 	st.Degraded = state.Degradation(now, deadline)
 	for _, i := range v.Instances {

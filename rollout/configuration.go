@@ -14,6 +14,7 @@ type RevisionState string
 // The states of a revision.
 const (
 	Proposed   RevisionState = "proposed"   // waits for approval
+	Parked     RevisionState = "parked"     // a proposal that an operator set aside: it waits for nobody
 	Published  RevisionState = "published"  // offered, not acknowledged yet
 	RolledOut  RevisionState = "rolled_out" // in force, as the scheduler said
 	Superseded RevisionState = "superseded" // a later revision took its place
@@ -74,6 +75,7 @@ type Configuration struct {
 // Review is an operator's decision about a proposal.
 type Review struct {
 	Approved bool      `json:"approved"`
+	Parked   bool      `json:"parked,omitempty"` // neither is rejected
 	Actor    string    `json:"actor,omitempty"`
 	Why      string    `json:"why,omitempty"`
 	At       time.Time `json:"at"` // the service's time
@@ -169,6 +171,9 @@ func (s *State) Effective(c *Configuration) (space.Config, error) {
 
 // byOperator reports whether an operator went back to it.
 func (c *Configuration) byOperator() bool { return c.Origin == FromRestore && c.Left != 0 }
+
+// undecided reports whether a revision may be approved or rejected.
+func (c *Configuration) undecided() bool { return c.State == Proposed || c.State == Parked }
 
 // wasOffered reports whether instances were to run a revision.
 func (c *Configuration) wasOffered() bool {

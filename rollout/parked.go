@@ -19,6 +19,8 @@ type Park struct {
 	Why      string    `json:"why,omitempty"`
 	Since    time.Time `json:"since"`
 	Until    time.Time `json:"until,omitzero"` // event time, of Judge; zero: until they are unparked
+	// Proposal says that Revision is a Parked proposal. It is not stored here.
+	Proposal bool `json:"-"`
 }
 
 // Actors that have no name.
@@ -52,11 +54,15 @@ func (s *State) parked(hash string) *Park {
 	return nil
 }
 
-// ListParked returns all parks at an event time, the newest last, with the parks of values that
-// did worse than promised a short time ago.
+// ListParked returns all parks at an event time, the newest last: with those of parked proposals, and of
+// values that did worse than promised a short time ago.
 func (s *State) ListParked(at time.Time) []Park {
 	out := slices.Clone(s.Parks)
 	for _, c := range s.Configurations {
+		if r := c.Review; c.State == Parked && r != nil {
+			out = append(out, Park{Hash: c.Hash, Revision: c.Revision, Actor: cmp.Or(r.Actor, Operator), Why: r.Why,
+				Since: r.At, Proposal: true})
+		}
 		if i := c.Incident; i != nil && i.parks(at) {
 			if worse := s.Configuration(i.Revision); worse.State != Lost {
 				out = append(out, Park{Hash: worse.Hash, Revision: worse.Revision, Actor: i.Actor, Since: i.At,
@@ -116,7 +122,31 @@ func (t *transition) neverParked(c *Configuration) error {
 		c.Revision, t.Scheduler)
 }
 
-// Unpark lets the values of a revision be offered again. That they are not parked is ErrNotFound.
+// ParkProposal sets a proposal aside, for an operator: it may be approved or rejected later, and until then no
+// round proposes its values. To park a parked one changes nothing.
+type ParkProposal struct {
+	Revision int64
+	Actor    string
+	Why      string
+}
+
+func (e ParkProposal) apply(t *transition) error {
+	c := t.Configuration(e.Revision)
+	switch {
+	case c == nil:
+		return t.notFound(e.Revision)
+	case c.State == Parked:
+		return nil
+	case c.State != Proposed:
+		return t.notProposed(c)
+	}
+	t.set(c, Parked)
+	t.edit(e.Revision).Review = &Review{Parked: true, Actor: e.Actor, Why: e.Why, At: t.at}
+	return nil
+}
+
+// Unpark lets the values of a revision be offered again; a parked proposal waits again, which is ErrState while
+// another one does. That the values are not parked is ErrNotFound.
 type Unpark struct{ Revision int64 }
 
 func (e Unpark) apply(t *transition) error {
@@ -126,6 +156,8 @@ func (e Unpark) apply(t *transition) error {
 		return t.notFound(e.Revision)
 	case c.State == Lost:
 		return t.lost(e.Revision)
+	case c.State == Parked:
+		return t.resume(c)
 	}
 	worse := func(later *Configuration) bool {
 		i := later.Incident
@@ -137,6 +169,21 @@ func (e Unpark) apply(t *transition) error {
 	}
 	t.unpark(c.Hash)
 	return nil
+}
+
+// resume makes a parked proposal wait again.
+func (t *transition) resume(c *Configuration) error {
+	if other := t.Proposal(); other != 0 {
+		return fmt.Errorf("%w: revision %d of scheduler %q waits for a decision: decide about it first, or approve or "+
+			"reject revision %d as it is", ErrState, other, t.Scheduler, c.Revision)
+	}
+	t.set(c, Proposed)
+	t.edit(c.Revision).Review = nil
+	return nil
+}
+
+func (t *transition) notProposed(c *Configuration) error {
+	return fmt.Errorf("%w: revision %d of scheduler %q is %s, not proposed", ErrState, c.Revision, t.Scheduler, c.State)
 }
 
 // Reject parks the values of a proposal, for an operator. To reject parked values
@@ -154,9 +201,8 @@ func (e Reject) apply(t *transition) error {
 		return t.notFound(e.Revision)
 	case c.State == Rejected:
 		return nil
-	case c.State != Proposed:
-		return fmt.Errorf("%w: revision %d of scheduler %q is %s, not proposed",
-			ErrState, e.Revision, t.Scheduler, c.State)
+	case !c.undecided():
+		return t.notProposed(c)
 	case t.isDefault(c):
 		t.set(c, Superseded)
 	default:

@@ -17,7 +17,7 @@ var anyEvent = rapid.Custom(func(t *rapid.T) Event {
 	revision := rapid.Int64Range(1, 6)
 	instance := rapid.SampledFrom(instances[:4])
 	n := rapid.IntRange(0, 3).Draw(t, "values")
-	switch rapid.IntRange(0, 17).Draw(t, "kind") {
+	switch rapid.IntRange(0, 18).Draw(t, "kind") {
 	case 0:
 		return propose(n)
 	case 1:
@@ -45,7 +45,9 @@ var anyEvent = rapid.Custom(func(t *rapid.T) Event {
 		return PinValues{Config: values(n), At: at(0), Pin: Pin{Reason: "test"}}
 	case 14:
 		return UnpinValues{}
-	case 15, 16:
+	case 15:
+		return ParkProposal{Revision: revision.Draw(t, "parked")}
+	case 16, 17:
 		return Tick{At: at(rapid.IntRange(0, 300).Draw(t, "event time"))}
 	}
 	return offer(n)
@@ -165,6 +167,8 @@ func checkRevisions(t *rapid.T, e Event, s, next *State, changed []*Configuratio
 		}
 		if c.State == Proposed {
 			proposed++
+		}
+		if c.undecided() {
 			if c.Revision < next.OfferedRevision {
 				t.Fatalf("%#v: %s: approving revision %d would go back", e, summary(*next), c.Revision)
 			}
@@ -202,7 +206,7 @@ func checkOffers(t *rapid.T, e Event, s *State, watched map[string]int64) {
 		case c.Revision < watched[id]:
 			t.Fatalf("%#v: %s goes back from revision %d to %d for %q", e, summary(*s), watched[id], c.Revision, id)
 		case s.parked(c.Hash) != nil || !s.inSpace(c) || c.Config.Space().Check(c.Config) != nil ||
-			!c.wasOffered() || c.State == Proposed:
+			!c.wasOffered() || c.undecided():
 			t.Fatalf("%#v: %s offers revision %d to %q", e, summary(*s), c.Revision, id)
 		}
 		watched[id] = c.Revision // a watcher is sent every revision above its last

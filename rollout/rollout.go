@@ -114,6 +114,16 @@ func (s *State) Running() *Configuration {
 	return c
 }
 
+// Proposal is the revision that waits for an operator, 0 if none does.
+func (s *State) Proposal() int64 {
+	for _, c := range slices.Backward(s.Configurations) {
+		if c.State == Proposed {
+			return c.Revision
+		}
+	}
+	return 0
+}
+
 // LastIncident is the newest revision with an Incident, nil if there is none.
 func (s *State) LastIncident() *Configuration {
 	for _, c := range slices.Backward(s.Configurations) {
@@ -206,16 +216,20 @@ func (s *State) CheckAdoption(e Publish, basis Basis) error {
 	if s.refuses(hash) {
 		return errors.New("the scheduler refuses these values")
 	}
+	for _, c := range s.Configurations {
+		switch {
+		case c.Hash != hash:
+		case c.State == Proposed:
+			return fmt.Errorf("revision %d proposes the same", c.Revision)
+		case c.State == Parked:
+			return fmt.Errorf("revision %d, which is parked, proposes the same", c.Revision)
+		}
+	}
 	if slices.ContainsFunc(s.Parked(e.At), e.Config.Equal) {
 		return errors.New("these values did worse than promised and are parked")
 	}
 	if c := s.Offered(); c != nil && c.Hash == hash {
 		return fmt.Errorf("revision %d, which is on offer, has these values", c.Revision)
-	}
-	for _, c := range s.Configurations {
-		if c.State == Proposed && c.Hash == hash {
-			return fmt.Errorf("revision %d proposes the same", c.Revision)
-		}
 	}
 	if e.Propose {
 		return nil
@@ -230,7 +244,7 @@ func (s *State) CheckAdoption(e Publish, basis Basis) error {
 }
 
 // An Event moves revisions from state to state: one of Publish, Acknowledge,
-// Confirm, Forget, Approve, Reject, Unpark, Rollback, Promise, Alarm, Revert, Resume, Respace,
+// Confirm, Forget, Approve, Reject, ParkProposal, Unpark, Rollback, Promise, Alarm, Revert, Resume, Respace,
 // PinValues, UnpinValues and Tick.
 type Event interface {
 	apply(t *transition) error
@@ -372,13 +386,9 @@ func (e Publish) apply(t *transition) error {
 	return nil
 }
 
-// publish adds a revision; it supersedes proposals.
+// publish adds a revision. It takes the place of the proposal that waits.
 func (t *transition) publish(e Publish) *Configuration {
-	for _, old := range t.Configurations {
-		if old.State == Proposed {
-			t.set(old, Superseded)
-		}
-	}
+	t.supersede(Proposed)
 	c := t.add(e)
 	switch {
 	case e.Propose:
@@ -406,8 +416,18 @@ func (t *transition) add(e Publish) *Configuration {
 	return c
 }
 
+// supersede ends proposals in a state.
+func (t *transition) supersede(state RevisionState) {
+	for _, c := range t.Configurations {
+		if c.State == state {
+			t.set(c, Superseded)
+		}
+	}
+}
+
 // offer puts a revision that is the newest on offer to all instances at an event time; if it is
-// zero, at that of the last offer.
+// zero, at that of the last offer. It supersedes parked proposals: they were compared with another
+// offer, and revisions only go forward.
 func (t *transition) offer(c *Configuration, at time.Time) {
 	if at.IsZero() {
 		for _, old := range t.offers() {
@@ -416,6 +436,7 @@ func (t *transition) offer(c *Configuration, at time.Time) {
 	}
 	c = t.edit(c.Revision)
 	c.State, c.Offered, c.OfferedAt = Published, t.at, at
+	t.supersede(Parked)
 	t.OfferedRevision, t.Wave = c.Revision, nil
 	if t.Pin != nil && t.Pin.Revision != c.Revision {
 		t.Pin = nil
@@ -454,7 +475,7 @@ func (Resume) apply(t *transition) error {
 	return nil
 }
 
-// Approve offers a proposed revision, as Publish does. To approve values that are offered or in force
+// Approve offers a proposed revision, or a parked one, as Publish does. To approve values that are offered or in force
 // already changes nothing.
 type Approve struct {
 	Revision int64
@@ -470,7 +491,7 @@ func (e Approve) apply(t *transition) error {
 	case c == nil:
 		return t.notFound(e.Revision)
 	case t.OfferedRevision == e.Revision:
-	case c.State != Proposed:
+	case !c.undecided():
 		next := ""
 		if c.State == Superseded {
 			next = fmt.Sprintf("; 'autosched scheduler config rollback %s --revision %d' offers its values again",
@@ -490,7 +511,7 @@ func (e Approve) apply(t *transition) error {
 		t.roll(c, e.At)
 		t.unpark(c.Hash)
 	}
-	if c.State == Proposed {
+	if c.undecided() {
 		t.edit(e.Revision).Review = &Review{Approved: true, Actor: e.Actor, Why: e.Why, At: t.at}
 	}
 	if e.Applied {

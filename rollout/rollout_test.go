@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"errors"
+	"slices"
 	"fmt"
 	"strings"
 	"testing"
@@ -117,6 +118,28 @@ func TestStep(t *testing.T) {
 		{"reject what is offered", []Event{offer(1), Reject{Revision: 2}},
 			"1:0 superseded, 2:1 published >2 =0", ErrState},
 		{"reject nothing", []Event{Reject{Revision: 2}}, "1:0 published >1 =0", ErrNotFound},
+		{"park a proposal, twice", []Event{propose(1), ParkProposal{Revision: 2}, ParkProposal{Revision: 2}},
+			"1:0 published, 2:1 parked >1 =0", nil},
+		{"park what is offered", []Event{offer(1), ParkProposal{Revision: 2}},
+			"1:0 superseded, 2:1 published >2 =0", ErrState},
+		{"park nothing", []Event{ParkProposal{Revision: 2}}, "1:0 published >1 =0", ErrNotFound},
+		{"approve a parked proposal", []Event{propose(1), ParkProposal{Revision: 2}, Approve{Revision: 2}},
+			"1:0 superseded, 2:1 published >2 =0", nil},
+		{"reject a parked proposal", []Event{propose(1), ParkProposal{Revision: 2}, Reject{Revision: 2}},
+			"1:0 published, 2:1 rejected >1 =0", nil},
+		{"a parked proposal outlives another, and not another offer",
+			[]Event{propose(1), ParkProposal{Revision: 2}, propose(2), ParkProposal{Revision: 3}, propose(3)},
+			"1:0 published, 2:1 parked, 3:2 parked, 4:3 proposed >1 =0", nil},
+		{"another offer supersedes a parked proposal",
+			[]Event{propose(1), ParkProposal{Revision: 2}, propose(2), Approve{Revision: 3}},
+			"1:0 superseded, 2:1 superseded, 3:2 published >3 =0", nil},
+		{"a parked proposal is refused by a scheduler that was given it",
+			[]Event{propose(1), ParkProposal{Revision: 2}, ack(2, AckRejected)}, "1:0 published, 2:1 rejected >1 =0", nil},
+		{"a parked proposal waits again", []Event{propose(1), ParkProposal{Revision: 2}, Unpark{2}},
+			"1:0 published, 2:1 proposed >1 =0", nil},
+		{"unpark a proposal while another waits",
+			[]Event{propose(1), ParkProposal{Revision: 2}, propose(2), Unpark{2}},
+			"1:0 published, 2:1 parked, 3:2 proposed >1 =0", ErrState},
 		{"unpark", []Event{offer(1), ack(2, AckRejected), Unpark{2}, offer(1)},
 			"1:0 superseded, 2:1 superseded, 3:0 superseded, 4:1 published >4 =0", nil},
 		{"unpark twice", []Event{offer(1), ack(2, AckRejected), Unpark{2}, Unpark{2}},
@@ -251,6 +274,8 @@ func TestCheckAdoption(t *testing.T) {
 		{after(offer(1), ack(2, AckApplied), Rollback{}, ack(3, AckRejected)), 0, Basis{4, 2},
 			"the scheduler refuses these values"},
 		{after(propose(1)), 1, Basis{1, 1}, "revision 2 proposes the same"},
+		{after(propose(1), ParkProposal{Revision: 2}), 1, Basis{1, 1}, "revision 2, which is parked, proposes the same"},
+		{after(propose(1), ParkProposal{Revision: 2}), 2, Basis{1, 1}, ""},
 		{after(ack(1, AckRejected)), 1, Basis{1, 1}, ""},
 	} {
 		got := ""
@@ -260,6 +285,34 @@ func TestCheckAdoption(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s, values %d: %q, want %q", summary(c.s), c.n, got, c.want)
 		}
+	}
+}
+
+// TestParkProposal: rounds learn which values are parked, and a list who parked them, why and when, until a decision.
+func TestParkProposal(t *testing.T) {
+	s := registered()
+	for i, c := range []struct {
+		event Event
+		want  []Park
+	}{
+		{propose(1), nil},
+		{ParkProposal{Revision: 2, Actor: "ann", Why: "after the release"}, []Park{{Hash: values(1).Hash(), Revision: 2,
+			Actor: "ann", Why: "after the release", Since: at(1), Proposal: true}}},
+		{Unpark{2}, nil},
+		{ParkProposal{Revision: 2}, []Park{{Hash: values(1).Hash(), Revision: 2, Actor: Operator, Since: at(3),
+			Proposal: true}}},
+		{Approve{Revision: 2, Actor: "bob"}, nil},
+	} {
+		var err error
+		if s, _, err = Step(s, c.event, at(i)); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.ListParked(at(i)); !slices.Equal(got, c.want) || len(s.Parked(at(i))) != len(c.want) {
+			t.Errorf("%#v: parked %+v, rounds avoid %v", c.event, got, s.Parked(at(i)))
+		}
+	}
+	if r := s.Configuration(2).Review; r == nil || !r.Approved || r.Parked || r.Actor != "bob" {
+		t.Errorf("review %+v", r)
 	}
 }
 

@@ -46,11 +46,8 @@ type Respace struct {
 
 func (e Respace) apply(t *transition) error {
 	t.Space = e.Space
-	for _, c := range t.Configurations {
-		if c.State == Proposed {
-			t.set(c, Superseded)
-		}
-	}
+	t.supersede(Proposed)
+	t.supersede(Parked)
 	t.setDefaults(e)
 	left := t.Offered()
 	to := left

@@ -40,7 +40,7 @@ func (a *asking) choose() {
 		case c.failed:
 			c.Verdict = endless
 		case slices.ContainsFunc(a.Problem.Refused, c.Config.Equal):
-			c.Verdict = "the scheduler refused it"
+			c.Verdict = "its values are parked"
 		case !keeps(c.limits):
 			c.Verdict = "may break a constraint" + tightestOf(c.limits)
 		case c.Found && c.Gain > bar && c.Bound <= bar:

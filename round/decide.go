@@ -34,7 +34,7 @@ type Input struct {
 	Goal  Goal
 	// Incumbent is the configuration in force.
 	Incumbent space.Config
-	// Refused are configurations that the scheduler refuses to run.
+	// Refused are configurations that must not be offered: the scheduler or an operator refuses them.
 	Refused []space.Config
 	// Engine caches the models learnt from the ledger in earlier rounds; nil is a fresh
 	// one. It is not safe for concurrent use.

@@ -23,7 +23,7 @@ type Problem struct {
 	Options   simulator.Options
 	Goal      Goal
 	Incumbent space.Config
-	// Refused are configurations that the scheduler refuses to run.
+	// Refused are configurations that must not be offered: the scheduler or an operator refuses them.
 	Refused []space.Config
 	// Turn runs each simulation.
 	Turn Turn
@@ -215,7 +215,7 @@ func (r *Round) portfolio() []search.Preset {
 func (r *Round) reject(history []search.Trial, c space.Config) string {
 	switch {
 	case r.refuses(c):
-		return "the scheduler refused it"
+		return "its values are parked"
 	case r.Pruner != nil:
 		return r.Pruner.Reject(history, c)
 	}

@@ -80,14 +80,14 @@ func TestReject(t *testing.T) {
 	}
 	refused, other := sp.Default(), sp.Default().With("n", space.Int(1))
 	r := Round{Problem: Problem{Refused: []space.Config{refused}}}
-	if got := r.reject(nil, refused); got != "the scheduler refused it" {
+	if got := r.reject(nil, refused); got != "its values are parked" {
 		t.Errorf("refused: %q", got)
 	}
 	if got := r.reject(nil, other); got != "" {
 		t.Errorf("not refused: %q", got)
 	}
 	r.Pruner = pruneAll{}
-	if got := r.reject(nil, refused) + ", " + r.reject(nil, other); got != "the scheduler refused it, pruned" {
+	if got := r.reject(nil, refused) + ", " + r.reject(nil, other); got != "its values are parked, pruned" {
 		t.Errorf("with a pruner: %q", got)
 	}
 }

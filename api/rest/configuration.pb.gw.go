@@ -441,6 +441,51 @@ func local_request_ConfigurationService_RejectConfiguration_0(ctx context.Contex
 	return msg, metadata, err
 }
 
+func request_ConfigurationService_ParkConfiguration_0(ctx context.Context, marshaler runtime.Marshaler, client extAutoschedv1.ConfigurationServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extAutoschedv1.ParkConfigurationRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["name"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "name")
+	}
+	protoReq.Name, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "name", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ParkConfiguration(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_ConfigurationService_ParkConfiguration_0(ctx context.Context, marshaler runtime.Marshaler, server extAutoschedv1.ConfigurationServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extAutoschedv1.ParkConfigurationRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["name"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "name")
+	}
+	protoReq.Name, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "name", err)
+	}
+	msg, err := server.ParkConfiguration(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_ConfigurationService_UnparkConfiguration_0(ctx context.Context, marshaler runtime.Marshaler, client extAutoschedv1.ConfigurationServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extAutoschedv1.UnparkConfigurationRequest
@@ -849,6 +894,26 @@ func RegisterConfigurationServiceHandlerServer(ctx context.Context, mux *runtime
 		}
 		forward_ConfigurationService_RejectConfiguration_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_ConfigurationService_ParkConfiguration_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/autosched.v1.ConfigurationService/ParkConfiguration", runtime.WithHTTPPathPattern("/v1/{name=schedulers/*/configurations/*}:park"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_ConfigurationService_ParkConfiguration_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_ConfigurationService_ParkConfiguration_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_ConfigurationService_UnparkConfiguration_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1142,6 +1207,23 @@ func RegisterConfigurationServiceHandlerClient(ctx context.Context, mux *runtime
 		}
 		forward_ConfigurationService_RejectConfiguration_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_ConfigurationService_ParkConfiguration_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/autosched.v1.ConfigurationService/ParkConfiguration", runtime.WithHTTPPathPattern("/v1/{name=schedulers/*/configurations/*}:park"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_ConfigurationService_ParkConfiguration_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_ConfigurationService_ParkConfiguration_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_ConfigurationService_UnparkConfiguration_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1240,6 +1322,7 @@ var (
 	pattern_ConfigurationService_PinConfiguration_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1", "schedulers", "parent", "configurations"}, "pin"))
 	pattern_ConfigurationService_UnpinConfiguration_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1", "schedulers", "parent", "configurations"}, "unpin"))
 	pattern_ConfigurationService_RejectConfiguration_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1", "schedulers", "configurations", "name"}, "reject"))
+	pattern_ConfigurationService_ParkConfiguration_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1", "schedulers", "configurations", "name"}, "park"))
 	pattern_ConfigurationService_UnparkConfiguration_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 2, 2, 1, 0, 4, 4, 5, 3}, []string{"v1", "schedulers", "configurations", "name"}, "unpark"))
 	pattern_ConfigurationService_ListParkedConfigurations_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2, 2, 3}, []string{"v1", "schedulers", "parent", "configurations"}, "listParked"))
 	pattern_ConfigurationService_ForgetInstance_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 2, 5, 2}, []string{"v1", "schedulers", "parent"}, "forgetInstance"))
@@ -1257,6 +1340,7 @@ var (
 	forward_ConfigurationService_PinConfiguration_0         = runtime.ForwardResponseMessage
 	forward_ConfigurationService_UnpinConfiguration_0       = runtime.ForwardResponseMessage
 	forward_ConfigurationService_RejectConfiguration_0      = runtime.ForwardResponseMessage
+	forward_ConfigurationService_ParkConfiguration_0        = runtime.ForwardResponseMessage
 	forward_ConfigurationService_UnparkConfiguration_0      = runtime.ForwardResponseMessage
 	forward_ConfigurationService_ListParkedConfigurations_0 = runtime.ForwardResponseMessage
 	forward_ConfigurationService_ForgetInstance_0           = runtime.ForwardResponseMessage

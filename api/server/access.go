@@ -86,6 +86,7 @@ var methodRules = map[string]rule{
 	pb.ConfigurationService_PinConfiguration_FullMethodName:         {roles: operatorRoles},
 	pb.ConfigurationService_UnpinConfiguration_FullMethodName:       {roles: operatorRoles},
 	pb.ConfigurationService_RejectConfiguration_FullMethodName:      {roles: operatorRoles},
+	pb.ConfigurationService_ParkConfiguration_FullMethodName:        {roles: operatorRoles},
 	pb.ConfigurationService_UnparkConfiguration_FullMethodName:      {roles: operatorRoles},
 	pb.ConfigurationService_ListParkedConfigurations_FullMethodName: {roles: readerRoles, own: "parent"},
 	pb.ConfigurationService_ForgetInstance_FullMethodName:           {roles: operatorRoles},

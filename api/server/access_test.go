@@ -223,6 +223,7 @@ method                                                    none viewer operator a
 /autosched.v1.ConfigurationService/ProposeConfiguration    -    -      *        *     -   -
 /autosched.v1.ConfigurationService/UnpinConfiguration      -    -      *        *     -   -
 /autosched.v1.ConfigurationService/RejectConfiguration     -    -      *        *     -   -
+/autosched.v1.ConfigurationService/ParkConfiguration       -    -      *        *     -   -
 /autosched.v1.ConfigurationService/UnparkConfiguration     -    -      *        *     -   -
 /autosched.v1.ConfigurationService/ListParkedConfigurations -   *      *        *     *   -
 /autosched.v1.ConfigurationService/ForgetInstance          -    -      *        *     -   -

@@ -63,6 +63,7 @@ func TestEveryChangeOnceOrNot(t *testing.T) {
 	trial := &pb.Trial{Parameters: map[string]*structpb.Value{"x": structpb.NewNumberValue(2)}}
 	final := &pb.Measurement{Metrics: map[string]float64{"wait": 2}}
 	calls := []proto.Message{
+		&pb.ParkConfigurationRequest{Name: prod + "/configurations/2", Reason: "r"},
 		&pb.RejectConfigurationRequest{Name: prod + "/configurations/2", Reason: "r"},
 		&pb.UnparkConfigurationRequest{Name: prod + "/configurations/2"},
 		&pb.ProposeConfigurationRequest{Parent: prod, Reason: "r", Parameters: map[string]*structpb.Value{

@@ -63,12 +63,14 @@ func TestMetrics(t *testing.T) {
 	compare("autosched_scheduler_configurations", `
 		# HELP autosched_scheduler_configurations Revisions by state.
 		# TYPE autosched_scheduler_configurations gauge
-		autosched_scheduler_configurations{scheduler="a",state="proposed"} 0
+		autosched_scheduler_configurations{scheduler="a",state="parked"} 0
+autosched_scheduler_configurations{scheduler="a",state="proposed"} 0
 		autosched_scheduler_configurations{scheduler="a",state="published"} 1
 		autosched_scheduler_configurations{scheduler="a",state="rejected"} 0
 		autosched_scheduler_configurations{scheduler="a",state="rolled_out"} 0
 		autosched_scheduler_configurations{scheduler="a",state="superseded"} 1
-		autosched_scheduler_configurations{scheduler="b",state="proposed"} 0
+		autosched_scheduler_configurations{scheduler="b",state="parked"} 0
+autosched_scheduler_configurations{scheduler="b",state="proposed"} 0
 		autosched_scheduler_configurations{scheduler="b",state="published"} 1
 		autosched_scheduler_configurations{scheduler="b",state="rejected"} 0
 		autosched_scheduler_configurations{scheduler="b",state="rolled_out"} 0

@@ -2,6 +2,7 @@ package server
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +105,74 @@ func TestPropose(t *testing.T) {
 	if err != nil || len(audit.GetAuditRecords()) != 2 || audit.GetAuditRecords()[0].GetReason() != "quarter" {
 		t.Errorf("%v %v", audit, err)
 	}
+}
+
+// TestParkConfiguration: a proposal is parked once, listed with who, why and when, waits again, and is rejected.
+func TestParkConfiguration(t *testing.T) {
+	f := serve(t, nil)
+	f.create("prod", pb.SchedulerSpec_RECOMMEND)
+	ctx, name := background(t), "schedulers/prod"
+	propose := func(queues float64) *pb.Configuration {
+		t.Helper()
+		return must[*pb.Configuration](t)(f.config.ProposeConfiguration(ctx, &pb.ProposeConfigurationRequest{Parent: name,
+			Reason: "quarter", Parameters: map[string]*structpb.Value{"queues": structpb.NewNumberValue(queues)}}))
+	}
+	c := propose(4)
+	park := &pb.ParkConfigurationRequest{Name: c.GetName(), Reason: "after the release", Etag: c.GetEtag()}
+	for range 2 {
+		got, err := f.config.ParkConfiguration(ctx, park)
+		if err != nil || got.GetState() != pb.Configuration_PARKED || !got.GetReview().GetParked() ||
+			got.GetReview().GetApproved() || got.GetReview().GetReason() != "after the release" {
+			t.Fatalf("%v %v", got, err)
+		}
+	}
+	list, err := f.config.ListParkedConfigurations(ctx, &pb.ListParkedConfigurationsRequest{Parent: name,
+		Filter: "proposal = true"})
+	if all := list.GetParkedConfigurations(); err != nil || len(all) != 1 || all[0].GetConfiguration() != c.GetName() ||
+		all[0].GetActor() != "operator" || all[0].GetReason() != "after the release" || all[0].GetCreateTime() == nil {
+		t.Errorf("%v %v", list, err)
+	}
+	only, err := f.config.ListConfigurations(ctx, &pb.ListConfigurationsRequest{Parent: name, Filter: "state = PARKED"})
+	if err != nil || len(only.GetConfigurations()) != 1 {
+		t.Errorf("%v %v", only, err)
+	}
+	got, err := f.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
+	if err != nil || got.GetStatus().GetProposedConfiguration() != "" {
+		t.Errorf("it waits: %v %v", got, err)
+	}
+	other, unpark := propose(5), &pb.UnparkConfigurationRequest{Name: c.GetName()}
+	refuses(t, codes.FailedPrecondition, "", func() error {
+		_, err := f.config.UnparkConfiguration(ctx, unpark)
+		return err
+	})
+	must[*pb.Configuration](t)(f.config.ParkConfiguration(ctx, &pb.ParkConfigurationRequest{Name: other.GetName()}))
+	if got, err := f.config.UnparkConfiguration(ctx, unpark); err != nil || got.GetState() != pb.Configuration_PROPOSED ||
+		got.GetReview() != nil {
+		t.Errorf("it does not wait again: %v %v", got, err)
+	}
+	got, err = f.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
+	if err != nil || got.GetStatus().GetProposedConfiguration() != c.GetName() {
+		t.Errorf("%v waits, %v", got.GetStatus().GetProposedConfiguration(), err)
+	}
+	if got, err := f.config.RejectConfiguration(ctx, &pb.RejectConfigurationRequest{Name: other.GetName()}); err != nil ||
+		got.GetState() != pb.Configuration_REJECTED {
+		t.Errorf("a parked proposal is not rejected: %v %v", got, err)
+	}
+	audit, err := pb.NewAuditServiceClient(f.conn).ListAuditRecords(ctx, &pb.ListAuditRecordsRequest{Resource: name,
+		Filter: `verb = "ParkConfiguration"`})
+	if all := audit.GetAuditRecords(); err != nil || len(all) != 2 || all[1].GetReason() != "after the release" &&
+		all[0].GetReason() != "after the release" {
+		t.Errorf("the audit log has %v %v", audit, err)
+	}
+	refuses(t, codes.InvalidArgument, "reason", func() error {
+		_, err := f.config.ParkConfiguration(ctx, &pb.ParkConfigurationRequest{Name: c.GetName(),
+			Reason: strings.Repeat("x", 1025)})
+		return err
+	})
+	refuses(t, codes.FailedPrecondition, "", func() error {
+		_, err := f.config.ParkConfiguration(ctx, &pb.ParkConfigurationRequest{Name: other.GetName()})
+		return err
+	})
 }
 
 // TestPinDuringWaves: pinned values reach all instances at once, in the middle of a wave, a freeze and a pause; a

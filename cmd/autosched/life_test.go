@@ -348,9 +348,26 @@ func TestLife(t *testing.T) {
 		l.run(time.Duration(n)*time.Hour + 2*time.Minute)
 		l.until("round", func(s *pb.Scheduler) bool { return s.GetStatus().GetRoundCount() == n })
 	}
-	l.as("viewer", `\nproposed +revision 2 waits for 'autosched scheduler config approve prod' or 'autosched scheduler config reject prod'\n`,
+	l.as("viewer", `\nproposed +revision 2 waits for 'autosched scheduler config approve prod', or 'reject' or 'park'\n`,
 		"scheduler", "get", lifeID)
-	l.as("operator", "run revision 2: backfill=true", "scheduler", "config", "approve", lifeID,
+
+	// An operator sets it aside: it waits for nobody, and another approves it later.
+	park := []string{"scheduler", "config", "park", lifeID, "--reason", "after the release"}
+	if code, _, errs := clitest.Run(l.client("viewer", park...)...); code == 0 || !strings.Contains(errs, "viewer") {
+		t.Errorf("a viewer parks: exit %d, %s", code, errs)
+	}
+	l.as("operator", "revision 2 can be parked", append(park, "--validate-only")...)
+	l.as("operator", "revision 2 is parked", park...)
+	l.as("viewer", `\n2 +operator .* decided +after the release\n`, "scheduler", "config", "parked", lifeID)
+	l.as("viewer", `\n2 +PARKED +TUNED`, "scheduler", "config", "list", lifeID, "--filter", "state = PARKED")
+	l.as("viewer", `\nparked +by operator at [^\n]*: after the release\n`, "scheduler", "config", "get", lifeID,
+		"--revision", "2")
+	if out := l.as("viewer", "", "scheduler", "get", lifeID); strings.Contains(out, "\nproposed ") {
+		t.Errorf("a parked proposal waits:\n%s", out)
+	}
+	l.as("operator", "revision 2 waits for", "scheduler", "config", "unpark", lifeID, "--revision", "2")
+	l.as("operator", `"state": *"PARKED"(?s).*"parked": *true`, append(park, "--json")...)
+	l.as("operator", "run revision 2: backfill=true", "scheduler", "config", "approve", lifeID, "--revision", "2",
 		"--reason", "fewer jobs wait")
 	l.as("viewer", `(?s)\napproved +by operator at [^\n]*: fewer jobs wait\n.*\nround +\d+ \('autosched scheduler rounds show prod \d+'\)`,
 		"scheduler", "config", "get", lifeID, "--revision", "2")
@@ -409,7 +426,7 @@ func TestLife(t *testing.T) {
 
 	// All of it is in the audit log, and the round is decided again from a backup.
 	list := l.as("operator", "", "admin", "audit", "list", lifeID, "--limit", "100")
-	for _, want := range []string{"scheduler-prod +CreateScheduler", "operator +ApproveConfiguration .*fewer jobs wait",
+	for _, want := range []string{"scheduler-prod +CreateScheduler", "operator +ParkConfiguration .*after the release", "operator +ApproveConfiguration .*fewer jobs wait",
 		"tuning +Rollout", "judge +Alarm", "operator +RollbackConfiguration .*try again", "operator +UnparkConfiguration"} {
 		if !regexp.MustCompile(want).MatchString(list) {
 			t.Errorf("no %s in\n%s", want, list)

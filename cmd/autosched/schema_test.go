@@ -198,7 +198,7 @@ func TestJSONHasASchema(t *testing.T) {
 // covered are the commands of the test. These need a service with more to show, and print
 // the message of config get, or for an emulation its own.
 var covered = map[string]bool{"scheduler config watch": true, "scheduler config approve": true, "scheduler config rollback": true,
-	"scheduler config reject": true, "scheduler config unpark": true, "scheduler emulate": true,
+	"scheduler config reject": true, "scheduler config park": true, "scheduler config unpark": true, "scheduler emulate": true,
 	"scheduler rounds show": true, "admin replay": true, "scheduler what-if": true, "scheduler rounds trigger": true, "scheduler operations wait": true,
 	"scheduler operations cancel": true, // operate.TestReplay has theirs
 	// waste.TestFindingsInTheService

@@ -219,7 +219,7 @@ func EnumWord(e fmt.Stringer) string { return strings.ToLower(e.String()) }
 
 // WaitsText names the condition that a proposal waits for.
 func WaitsText(scheduler string) string {
-	return fmt.Sprintf("for 'autosched scheduler config approve %s' or 'autosched scheduler config reject %[1]s'",
+	return fmt.Sprintf("for 'autosched scheduler config approve %s', or 'reject' or 'park'",
 		scheduler)
 }
 

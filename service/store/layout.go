@@ -22,7 +22,7 @@ import (
 // and a program of a lower reader version refuses the directory.
 const (
 	layoutVersion = 2
-	readerVersion = 8 // the highest of fieldReaders, and replicaReader
+	readerVersion = 9 // the highest of fieldReaders, and replicaReader
 	layout1Reader = 1 // the reader version of records of layout 1
 )
 
@@ -49,6 +49,8 @@ var fieldReaders = map[string]uint64{
 	"SchedulerRevision.cluster.vcs.lend":   6,
 	// GPUs that jobs held before they ran.
 	"Event.StartUp": 7,
+	// Parked proposals, whose state earlier readers do not know.
+	"Configuration.review.parked": 9,
 	// Changes that follow each other, of records that have copies.
 	"Scheduler.version": 5,
 	"Study.version":     5,

@@ -250,7 +250,7 @@ func TestBackupCarriesVersions(t *testing.T) {
 	if layout, reader := versionsOf(t, dir); layout != layoutVersion || reader != m.Reader {
 		t.Errorf("layout %d, reader %d", layout, reader)
 	}
-	newer := bytes.Replace(archive.Bytes(), fmt.Appendf(nil, `"reader":%d`, m.Reader), []byte(`"reader":9`), 1)
+	newer := bytes.Replace(archive.Bytes(), fmt.Appendf(nil, `"layout":%d`, layoutVersion), []byte(`"layout":9`), 1)
 	dir = filepath.Join(t.TempDir(), "refused")
 	if _, err := Restore(bytes.NewReader(newer), dir); !errors.Is(err, ErrNewer) {
 		t.Errorf("restoring says %v", err)
@@ -276,6 +276,11 @@ func storedFields(out []string, path string, typ reflect.Type) []string {
 		case !stored, at == "Event.Active": // the parts of a snapshot are events
 		case fieldReaders[at] > 0:
 			out = append(out, at)
+			for _, inner := range storedFields(nil, at, f.Type) {
+				if fieldReaders[inner] > 0 {
+					out = append(out, inner)
+				}
+			}
 		case f.Type == reflect.TypeFor[workload.Requested]():
 			out = storedFields(out, at, reflect.TypeFor[workload.Request]())
 		default:

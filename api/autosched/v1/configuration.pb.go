@@ -42,6 +42,8 @@ const (
 	Configuration_PUBLISHED Configuration_State = 7
 	// Its record in the service's store is damaged; reason says how. It has no parameters.
 	Configuration_LOST Configuration_State = 8
+	// A proposal that an operator set aside with ParkConfiguration: review says who and why.
+	Configuration_PARKED Configuration_State = 9
 )
 
 // Enum value maps for Configuration_State.
@@ -54,6 +56,7 @@ var (
 		6: "REJECTED",
 		7: "PUBLISHED",
 		8: "LOST",
+		9: "PARKED",
 	}
 	Configuration_State_value = map[string]int32{
 		"STATE_UNSPECIFIED": 0,
@@ -63,6 +66,7 @@ var (
 		"REJECTED":          6,
 		"PUBLISHED":         7,
 		"LOST":              8,
+		"PARKED":            9,
 	}
 )
 
@@ -274,7 +278,7 @@ type Configuration struct {
 	Epoch *Epoch `protobuf:"bytes,70,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Output only. The SchedulerRevision in whose space it was made.
 	SchedulerRevision int64 `protobuf:"varint,71,opt,name=scheduler_revision,json=schedulerRevision,proto3" json:"scheduler_revision,omitempty"`
-	// Output only. On what was PROPOSED: that it was approved or rejected. Unset if it was not.
+	// Output only. On what was PROPOSED: that it was approved, rejected or parked. Unset if it was not.
 	Review *Review `protobuf:"bytes,72,opt,name=review,proto3" json:"review,omitempty"`
 	// Output only. What the scheduler reported while it was in force, by metric, against what it reported before.
 	// GetConfiguration alone has it.
@@ -452,13 +456,15 @@ func (x *Configuration) GetNativeText() string {
 // Review is an operator's decision about a proposal.
 type Review struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False: rejected.
+	// False: rejected, or parked.
 	Approved bool `protobuf:"varint,1,opt,name=approved,proto3" json:"approved,omitempty"`
 	// Who decided, "operator" where callers are not identified.
 	Actor string `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
 	// Why, as the operator said.
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	Reason     string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// It was parked: nothing was decided for good.
+	Parked        bool `protobuf:"varint,5,opt,name=parked,proto3" json:"parked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -519,6 +525,13 @@ func (x *Review) GetCreateTime() *timestamppb.Timestamp {
 		return x.CreateTime
 	}
 	return nil
+}
+
+func (x *Review) GetParked() bool {
+	if x != nil {
+		return x.Parked
+	}
+	return false
 }
 
 // Epoch is a life of the service's store. Revisions count up within one. It changes
@@ -1996,6 +2009,88 @@ func (x *RejectConfigurationRequest) GetEtag() string {
 	return ""
 }
 
+type ParkConfigurationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/configurations/{revision}
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Why, for people. At most 1024 bytes.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// If set and not the configuration's present one, the request fails with ABORTED: the revision has other values since
+	// the store was restored.
+	Etag          string `protobuf:"bytes,5,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParkConfigurationRequest) Reset() {
+	*x = ParkConfigurationRequest{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParkConfigurationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParkConfigurationRequest) ProtoMessage() {}
+
+func (x *ParkConfigurationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParkConfigurationRequest.ProtoReflect.Descriptor instead.
+func (*ParkConfigurationRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ParkConfigurationRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ParkConfigurationRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ParkConfigurationRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ParkConfigurationRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+func (x *ParkConfigurationRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 type UnparkConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/configurations/{revision}: any revision that
@@ -2014,7 +2109,7 @@ type UnparkConfigurationRequest struct {
 
 func (x *UnparkConfigurationRequest) Reset() {
 	*x = UnparkConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2026,7 +2121,7 @@ func (x *UnparkConfigurationRequest) String() string {
 func (*UnparkConfigurationRequest) ProtoMessage() {}
 
 func (x *UnparkConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2039,7 +2134,7 @@ func (x *UnparkConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnparkConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*UnparkConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{19}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UnparkConfigurationRequest) GetName() string {
@@ -2087,7 +2182,7 @@ type ListParkedConfigurationsRequest struct {
 
 func (x *ListParkedConfigurationsRequest) Reset() {
 	*x = ListParkedConfigurationsRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2099,7 +2194,7 @@ func (x *ListParkedConfigurationsRequest) String() string {
 func (*ListParkedConfigurationsRequest) ProtoMessage() {}
 
 func (x *ListParkedConfigurationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2112,7 +2207,7 @@ func (x *ListParkedConfigurationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListParkedConfigurationsRequest.ProtoReflect.Descriptor instead.
 func (*ListParkedConfigurationsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{20}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListParkedConfigurationsRequest) GetParent() string {
@@ -2162,7 +2257,7 @@ type ListParkedConfigurationsResponse struct {
 
 func (x *ListParkedConfigurationsResponse) Reset() {
 	*x = ListParkedConfigurationsResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2174,7 +2269,7 @@ func (x *ListParkedConfigurationsResponse) String() string {
 func (*ListParkedConfigurationsResponse) ProtoMessage() {}
 
 func (x *ListParkedConfigurationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2187,7 +2282,7 @@ func (x *ListParkedConfigurationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListParkedConfigurationsResponse.ProtoReflect.Descriptor instead.
 func (*ListParkedConfigurationsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{21}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListParkedConfigurationsResponse) GetParkedConfigurations() []*ParkedConfiguration {
@@ -2220,14 +2315,16 @@ type ParkedConfiguration struct {
 	// Since when; in event time if the judge parked them.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// The event time at which the park ends. Unset: when it is unparked.
-	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// The configuration is a PARKED proposal: the park ends with a decision, or when it is superseded.
+	Proposal      bool `protobuf:"varint,8,opt,name=proposal,proto3" json:"proposal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ParkedConfiguration) Reset() {
 	*x = ParkedConfiguration{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2239,7 +2336,7 @@ func (x *ParkedConfiguration) String() string {
 func (*ParkedConfiguration) ProtoMessage() {}
 
 func (x *ParkedConfiguration) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2252,7 +2349,7 @@ func (x *ParkedConfiguration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkedConfiguration.ProtoReflect.Descriptor instead.
 func (*ParkedConfiguration) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{22}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ParkedConfiguration) GetConfiguration() string {
@@ -2304,6 +2401,13 @@ func (x *ParkedConfiguration) GetExpireTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ParkedConfiguration) GetProposal() bool {
+	if x != nil {
+		return x.Proposal
+	}
+	return false
+}
+
 type ForgetInstanceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
@@ -2320,7 +2424,7 @@ type ForgetInstanceRequest struct {
 
 func (x *ForgetInstanceRequest) Reset() {
 	*x = ForgetInstanceRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[23]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +2436,7 @@ func (x *ForgetInstanceRequest) String() string {
 func (*ForgetInstanceRequest) ProtoMessage() {}
 
 func (x *ForgetInstanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[23]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +2449,7 @@ func (x *ForgetInstanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetInstanceRequest.ProtoReflect.Descriptor instead.
 func (*ForgetInstanceRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{23}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ForgetInstanceRequest) GetParent() string {
@@ -2384,7 +2488,7 @@ type ForgetInstanceResponse struct {
 
 func (x *ForgetInstanceResponse) Reset() {
 	*x = ForgetInstanceResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[24]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2396,7 +2500,7 @@ func (x *ForgetInstanceResponse) String() string {
 func (*ForgetInstanceResponse) ProtoMessage() {}
 
 func (x *ForgetInstanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[24]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2409,7 +2513,7 @@ func (x *ForgetInstanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetInstanceResponse.ProtoReflect.Descriptor instead.
 func (*ForgetInstanceResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{24}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{25}
 }
 
 type RollbackConfigurationRequest struct {
@@ -2439,7 +2543,7 @@ type RollbackConfigurationRequest struct {
 
 func (x *RollbackConfigurationRequest) Reset() {
 	*x = RollbackConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[25]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2451,7 +2555,7 @@ func (x *RollbackConfigurationRequest) String() string {
 func (*RollbackConfigurationRequest) ProtoMessage() {}
 
 func (x *RollbackConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[25]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2464,7 +2568,7 @@ func (x *RollbackConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*RollbackConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{25}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RollbackConfigurationRequest) GetParent() string {
@@ -2519,7 +2623,7 @@ type GetConfigurationRequest struct {
 
 func (x *GetConfigurationRequest) Reset() {
 	*x = GetConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[26]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2531,7 +2635,7 @@ func (x *GetConfigurationRequest) String() string {
 func (*GetConfigurationRequest) ProtoMessage() {}
 
 func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[26]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2544,7 +2648,7 @@ func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{26}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetConfigurationRequest) GetName() string {
@@ -2571,7 +2675,7 @@ type ListConfigurationsRequest struct {
 
 func (x *ListConfigurationsRequest) Reset() {
 	*x = ListConfigurationsRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2583,7 +2687,7 @@ func (x *ListConfigurationsRequest) String() string {
 func (*ListConfigurationsRequest) ProtoMessage() {}
 
 func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2596,7 +2700,7 @@ func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsRequest.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{27}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListConfigurationsRequest) GetParent() string {
@@ -2646,7 +2750,7 @@ type ListConfigurationsResponse struct {
 
 func (x *ListConfigurationsResponse) Reset() {
 	*x = ListConfigurationsResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[28]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +2762,7 @@ func (x *ListConfigurationsResponse) String() string {
 func (*ListConfigurationsResponse) ProtoMessage() {}
 
 func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[28]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +2775,7 @@ func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsResponse.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{28}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListConfigurationsResponse) GetConfigurations() []*Configuration {
@@ -2697,7 +2801,7 @@ type WatchConfigurationsResponse_Bookmark struct {
 
 func (x *WatchConfigurationsResponse_Bookmark) Reset() {
 	*x = WatchConfigurationsResponse_Bookmark{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[32]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2709,7 +2813,7 @@ func (x *WatchConfigurationsResponse_Bookmark) String() string {
 func (*WatchConfigurationsResponse_Bookmark) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Bookmark) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[32]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2734,7 +2838,7 @@ type WatchConfigurationsResponse_Heartbeat struct {
 
 func (x *WatchConfigurationsResponse_Heartbeat) Reset() {
 	*x = WatchConfigurationsResponse_Heartbeat{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[33]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2746,7 +2850,7 @@ func (x *WatchConfigurationsResponse_Heartbeat) String() string {
 func (*WatchConfigurationsResponse_Heartbeat) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[33]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2777,7 +2881,7 @@ type WatchConfigurationsResponse_Paused struct {
 
 func (x *WatchConfigurationsResponse_Paused) Reset() {
 	*x = WatchConfigurationsResponse_Paused{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[34]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2789,7 +2893,7 @@ func (x *WatchConfigurationsResponse_Paused) String() string {
 func (*WatchConfigurationsResponse_Paused) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Paused) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[34]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2835,7 +2939,7 @@ type WatchConfigurationsResponse_Resumed struct {
 
 func (x *WatchConfigurationsResponse_Resumed) Reset() {
 	*x = WatchConfigurationsResponse_Resumed{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[35]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2847,7 +2951,7 @@ func (x *WatchConfigurationsResponse_Resumed) String() string {
 func (*WatchConfigurationsResponse_Resumed) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[35]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2867,7 +2971,7 @@ var File_autosched_v1_configuration_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
-	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x19autosched/v1/metric.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc5\n" +
+	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x19autosched/v1/metric.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd2\n" +
 	"\n" +
 	"\rConfiguration\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x15\n" +
@@ -2897,7 +3001,7 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"nativeText\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
-	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\x7f\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\x8b\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bPROPOSED\x10\x01\x12\x0e\n" +
@@ -2907,7 +3011,9 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"SUPERSEDED\x10\x04\x12\f\n" +
 	"\bREJECTED\x10\x06\x12\r\n" +
 	"\tPUBLISHED\x10\a\x12\b\n" +
-	"\x04LOST\x10\b\"\x04\b\x02\x10\x02\"\x04\b\x05\x10\x05\"\x86\x01\n" +
+	"\x04LOST\x10\b\x12\n" +
+	"\n" +
+	"\x06PARKED\x10\t\"\x04\b\x02\x10\x02\"\x04\b\x05\x10\x05\"\x86\x01\n" +
 	"\x06Origin\x12\x16\n" +
 	"\x12ORIGIN_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aDEFAULT\x10\x01\x12\t\n" +
@@ -2919,13 +3025,14 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x06PINNED\x10\x06\x12\t\n" +
 	"\x05STUDY\x10\a\x12\n" +
 	"\n" +
-	"\x06MANUAL\x10\b\"\x8f\x01\n" +
+	"\x06MANUAL\x10\b\"\xa7\x01\n" +
 	"\x06Review\x12\x1a\n" +
 	"\bapproved\x18\x01 \x01(\bR\bapproved\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12;\n" +
 	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\";\n" +
+	"createTime\x12\x16\n" +
+	"\x06parked\x18\x05 \x01(\bR\x06parked\";\n" +
 	"\x05Epoch\x12\x13\n" +
 	"\x02id\x18\x01 \x01(\tB\x03\xe0A\x01R\x02id\x12\x1d\n" +
 	"\acounter\x18\x02 \x01(\x03B\x03\xe0A\x01R\acounter\"\xf0\x02\n" +
@@ -3076,6 +3183,13 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tB\x03\xe0A\x01R\trequestId\x12(\n" +
 	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12\x17\n" +
+	"\x04etag\x18\x05 \x01(\tB\x03\xe0A\x01R\x04etag\"\xb7\x01\n" +
+	"\x18ParkConfigurationRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\x1b\n" +
+	"\x06reason\x18\x02 \x01(\tB\x03\xe0A\x01R\x06reason\x12\"\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tB\x03\xe0A\x01R\trequestId\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12\x17\n" +
 	"\x04etag\x18\x05 \x01(\tB\x03\xe0A\x01R\x04etag\"\x9c\x01\n" +
 	"\x1aUnparkConfigurationRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
@@ -3092,7 +3206,7 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"\xa2\x01\n" +
 	" ListParkedConfigurationsResponse\x12V\n" +
 	"\x15parked_configurations\x18\x01 \x03(\v2!.autosched.v1.ParkedConfigurationR\x14parkedConfigurations\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa7\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc3\x02\n" +
 	"\x13ParkedConfiguration\x12$\n" +
 	"\rconfiguration\x18\x01 \x01(\tR\rconfiguration\x12!\n" +
 	"\fcontent_hash\x18\x02 \x01(\tR\vcontentHash\x12\x14\n" +
@@ -3103,7 +3217,8 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\vcreate_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
 	"\vexpire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"\xa8\x01\n" +
+	"expireTime\x12\x1a\n" +
+	"\bproposal\x18\b \x01(\bR\bproposal\"\xa8\x01\n" +
 	"\x15ForgetInstanceRequest\x12\x1b\n" +
 	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12$\n" +
 	"\vinstance_id\x18\x02 \x01(\tB\x03\xe0A\x01R\n" +
@@ -3131,7 +3246,7 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"\x89\x01\n" +
 	"\x1aListConfigurationsResponse\x12C\n" +
 	"\x0econfigurations\x18\x01 \x03(\v2\x1b.autosched.v1.ConfigurationR\x0econfigurations\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xeb\x11\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x80\x13\n" +
 	"\x14ConfigurationService\x12\xb1\x01\n" +
 	"\x17GetCurrentConfiguration\x12,.autosched.v1.GetCurrentConfigurationRequest\x1a-.autosched.v1.GetCurrentConfigurationResponse\"9\x82\xd3\xe4\x93\x023\x121/v1/{name=schedulers/*}/configurations:getCurrent\x12\xa4\x01\n" +
 	"\x13WatchConfigurations\x12(.autosched.v1.WatchConfigurationsRequest\x1a).autosched.v1.WatchConfigurationsResponse\"6\x82\xd3\xe4\x93\x020\x12./v1/{parent=schedulers/*}/configurations:watch0\x01\x12\xba\x01\n" +
@@ -3141,7 +3256,8 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x14ProposeConfiguration\x12).autosched.v1.ProposeConfigurationRequest\x1a\x1b.autosched.v1.Configuration\";\x82\xd3\xe4\x93\x025:\x01*\"0/v1/{parent=schedulers/*}/configurations:propose\x12\x8f\x01\n" +
 	"\x10PinConfiguration\x12%.autosched.v1.PinConfigurationRequest\x1a\x1b.autosched.v1.Configuration\"7\x82\xd3\xe4\x93\x021:\x01*\",/v1/{parent=schedulers/*}/configurations:pin\x12\xa2\x01\n" +
 	"\x12UnpinConfiguration\x12'.autosched.v1.UnpinConfigurationRequest\x1a(.autosched.v1.UnpinConfigurationResponse\"9\x82\xd3\xe4\x93\x023:\x01*\"./v1/{parent=schedulers/*}/configurations:unpin\x12\x98\x01\n" +
-	"\x13RejectConfiguration\x12(.autosched.v1.RejectConfigurationRequest\x1a\x1b.autosched.v1.Configuration\":\x82\xd3\xe4\x93\x024:\x01*\"//v1/{name=schedulers/*/configurations/*}:reject\x12\x98\x01\n" +
+	"\x13RejectConfiguration\x12(.autosched.v1.RejectConfigurationRequest\x1a\x1b.autosched.v1.Configuration\":\x82\xd3\xe4\x93\x024:\x01*\"//v1/{name=schedulers/*/configurations/*}:reject\x12\x92\x01\n" +
+	"\x11ParkConfiguration\x12&.autosched.v1.ParkConfigurationRequest\x1a\x1b.autosched.v1.Configuration\"8\x82\xd3\xe4\x93\x022:\x01*\"-/v1/{name=schedulers/*/configurations/*}:park\x12\x98\x01\n" +
 	"\x13UnparkConfiguration\x12(.autosched.v1.UnparkConfigurationRequest\x1a\x1b.autosched.v1.Configuration\":\x82\xd3\xe4\x93\x024:\x01*\"//v1/{name=schedulers/*/configurations/*}:unpark\x12\xb6\x01\n" +
 	"\x18ListParkedConfigurations\x12-.autosched.v1.ListParkedConfigurationsRequest\x1a..autosched.v1.ListParkedConfigurationsResponse\";\x82\xd3\xe4\x93\x025\x123/v1/{parent=schedulers/*}/configurations:listParked\x12\x90\x01\n" +
 	"\x0eForgetInstance\x12#.autosched.v1.ForgetInstanceRequest\x1a$.autosched.v1.ForgetInstanceResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/{parent=schedulers/*}:forgetInstance\x12\x88\x01\n" +
@@ -3161,7 +3277,7 @@ func file_autosched_v1_configuration_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_configuration_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_autosched_v1_configuration_proto_goTypes = []any{
 	(Configuration_State)(0),                      // 0: autosched.v1.Configuration.State
 	(Configuration_Origin)(0),                     // 1: autosched.v1.Configuration.Origin
@@ -3185,108 +3301,111 @@ var file_autosched_v1_configuration_proto_goTypes = []any{
 	(*UnpinConfigurationResponse)(nil),            // 19: autosched.v1.UnpinConfigurationResponse
 	(*Pin)(nil),                                   // 20: autosched.v1.Pin
 	(*RejectConfigurationRequest)(nil),            // 21: autosched.v1.RejectConfigurationRequest
-	(*UnparkConfigurationRequest)(nil),            // 22: autosched.v1.UnparkConfigurationRequest
-	(*ListParkedConfigurationsRequest)(nil),       // 23: autosched.v1.ListParkedConfigurationsRequest
-	(*ListParkedConfigurationsResponse)(nil),      // 24: autosched.v1.ListParkedConfigurationsResponse
-	(*ParkedConfiguration)(nil),                   // 25: autosched.v1.ParkedConfiguration
-	(*ForgetInstanceRequest)(nil),                 // 26: autosched.v1.ForgetInstanceRequest
-	(*ForgetInstanceResponse)(nil),                // 27: autosched.v1.ForgetInstanceResponse
-	(*RollbackConfigurationRequest)(nil),          // 28: autosched.v1.RollbackConfigurationRequest
-	(*GetConfigurationRequest)(nil),               // 29: autosched.v1.GetConfigurationRequest
-	(*ListConfigurationsRequest)(nil),             // 30: autosched.v1.ListConfigurationsRequest
-	(*ListConfigurationsResponse)(nil),            // 31: autosched.v1.ListConfigurationsResponse
-	nil,                                           // 32: autosched.v1.Configuration.ParametersEntry
-	nil,                                           // 33: autosched.v1.TuningEvidence.DetailsEntry
-	nil,                                           // 34: autosched.v1.Acknowledgement.EffectiveParametersEntry
-	(*WatchConfigurationsResponse_Bookmark)(nil),  // 35: autosched.v1.WatchConfigurationsResponse.Bookmark
-	(*WatchConfigurationsResponse_Heartbeat)(nil), // 36: autosched.v1.WatchConfigurationsResponse.Heartbeat
-	(*WatchConfigurationsResponse_Paused)(nil),    // 37: autosched.v1.WatchConfigurationsResponse.Paused
-	(*WatchConfigurationsResponse_Resumed)(nil),   // 38: autosched.v1.WatchConfigurationsResponse.Resumed
-	nil,                           // 39: autosched.v1.PinConfigurationRequest.ParametersEntry
-	nil,                           // 40: autosched.v1.ProposeConfigurationRequest.ParametersEntry
-	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
-	(*ReportedMetric)(nil),        // 42: autosched.v1.ReportedMetric
-	(*EnergyUse)(nil),             // 43: autosched.v1.EnergyUse
-	(*durationpb.Duration)(nil),   // 44: google.protobuf.Duration
-	(*structpb.Value)(nil),        // 45: google.protobuf.Value
+	(*ParkConfigurationRequest)(nil),              // 22: autosched.v1.ParkConfigurationRequest
+	(*UnparkConfigurationRequest)(nil),            // 23: autosched.v1.UnparkConfigurationRequest
+	(*ListParkedConfigurationsRequest)(nil),       // 24: autosched.v1.ListParkedConfigurationsRequest
+	(*ListParkedConfigurationsResponse)(nil),      // 25: autosched.v1.ListParkedConfigurationsResponse
+	(*ParkedConfiguration)(nil),                   // 26: autosched.v1.ParkedConfiguration
+	(*ForgetInstanceRequest)(nil),                 // 27: autosched.v1.ForgetInstanceRequest
+	(*ForgetInstanceResponse)(nil),                // 28: autosched.v1.ForgetInstanceResponse
+	(*RollbackConfigurationRequest)(nil),          // 29: autosched.v1.RollbackConfigurationRequest
+	(*GetConfigurationRequest)(nil),               // 30: autosched.v1.GetConfigurationRequest
+	(*ListConfigurationsRequest)(nil),             // 31: autosched.v1.ListConfigurationsRequest
+	(*ListConfigurationsResponse)(nil),            // 32: autosched.v1.ListConfigurationsResponse
+	nil,                                           // 33: autosched.v1.Configuration.ParametersEntry
+	nil,                                           // 34: autosched.v1.TuningEvidence.DetailsEntry
+	nil,                                           // 35: autosched.v1.Acknowledgement.EffectiveParametersEntry
+	(*WatchConfigurationsResponse_Bookmark)(nil),  // 36: autosched.v1.WatchConfigurationsResponse.Bookmark
+	(*WatchConfigurationsResponse_Heartbeat)(nil), // 37: autosched.v1.WatchConfigurationsResponse.Heartbeat
+	(*WatchConfigurationsResponse_Paused)(nil),    // 38: autosched.v1.WatchConfigurationsResponse.Paused
+	(*WatchConfigurationsResponse_Resumed)(nil),   // 39: autosched.v1.WatchConfigurationsResponse.Resumed
+	nil,                           // 40: autosched.v1.PinConfigurationRequest.ParametersEntry
+	nil,                           // 41: autosched.v1.ProposeConfigurationRequest.ParametersEntry
+	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
+	(*ReportedMetric)(nil),        // 43: autosched.v1.ReportedMetric
+	(*EnergyUse)(nil),             // 44: autosched.v1.EnergyUse
+	(*durationpb.Duration)(nil),   // 45: google.protobuf.Duration
+	(*structpb.Value)(nil),        // 46: google.protobuf.Value
 }
 var file_autosched_v1_configuration_proto_depIdxs = []int32{
 	0,  // 0: autosched.v1.Configuration.state:type_name -> autosched.v1.Configuration.State
 	1,  // 1: autosched.v1.Configuration.origin:type_name -> autosched.v1.Configuration.Origin
-	32, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
-	41, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
-	41, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
+	33, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
+	42, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
+	42, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
 	7,  // 5: autosched.v1.Configuration.evidence:type_name -> autosched.v1.TuningEvidence
 	8,  // 6: autosched.v1.Configuration.acknowledgement:type_name -> autosched.v1.Acknowledgement
 	6,  // 7: autosched.v1.Configuration.incident:type_name -> autosched.v1.Incident
 	5,  // 8: autosched.v1.Configuration.epoch:type_name -> autosched.v1.Epoch
 	4,  // 9: autosched.v1.Configuration.review:type_name -> autosched.v1.Review
-	42, // 10: autosched.v1.Configuration.reported_metrics:type_name -> autosched.v1.ReportedMetric
-	41, // 11: autosched.v1.Review.create_time:type_name -> google.protobuf.Timestamp
-	41, // 12: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
-	41, // 13: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
-	41, // 14: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
-	33, // 15: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
-	43, // 16: autosched.v1.TuningEvidence.energy:type_name -> autosched.v1.EnergyUse
-	43, // 17: autosched.v1.TuningEvidence.incumbent_energy:type_name -> autosched.v1.EnergyUse
+	43, // 10: autosched.v1.Configuration.reported_metrics:type_name -> autosched.v1.ReportedMetric
+	42, // 11: autosched.v1.Review.create_time:type_name -> google.protobuf.Timestamp
+	42, // 12: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
+	42, // 13: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
+	42, // 14: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
+	34, // 15: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
+	44, // 16: autosched.v1.TuningEvidence.energy:type_name -> autosched.v1.EnergyUse
+	44, // 17: autosched.v1.TuningEvidence.incumbent_energy:type_name -> autosched.v1.EnergyUse
 	2,  // 18: autosched.v1.Acknowledgement.state:type_name -> autosched.v1.Acknowledgement.State
-	34, // 19: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
-	41, // 20: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
+	35, // 19: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
+	42, // 20: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
 	3,  // 21: autosched.v1.GetCurrentConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	44, // 22: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
-	44, // 23: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	45, // 22: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
+	45, // 23: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
 	3,  // 24: autosched.v1.WatchConfigurationsResponse.configuration:type_name -> autosched.v1.Configuration
-	35, // 25: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
-	36, // 26: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
-	37, // 27: autosched.v1.WatchConfigurationsResponse.paused:type_name -> autosched.v1.WatchConfigurationsResponse.Paused
-	38, // 28: autosched.v1.WatchConfigurationsResponse.resumed:type_name -> autosched.v1.WatchConfigurationsResponse.Resumed
+	36, // 25: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
+	37, // 26: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
+	38, // 27: autosched.v1.WatchConfigurationsResponse.paused:type_name -> autosched.v1.WatchConfigurationsResponse.Paused
+	39, // 28: autosched.v1.WatchConfigurationsResponse.resumed:type_name -> autosched.v1.WatchConfigurationsResponse.Resumed
 	8,  // 29: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
 	5,  // 30: autosched.v1.AcknowledgeConfigurationRequest.epoch:type_name -> autosched.v1.Epoch
 	3,  // 31: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	39, // 32: autosched.v1.PinConfigurationRequest.parameters:type_name -> autosched.v1.PinConfigurationRequest.ParametersEntry
-	41, // 33: autosched.v1.PinConfigurationRequest.expire_time:type_name -> google.protobuf.Timestamp
-	40, // 34: autosched.v1.ProposeConfigurationRequest.parameters:type_name -> autosched.v1.ProposeConfigurationRequest.ParametersEntry
-	41, // 35: autosched.v1.Pin.create_time:type_name -> google.protobuf.Timestamp
-	41, // 36: autosched.v1.Pin.expire_time:type_name -> google.protobuf.Timestamp
-	25, // 37: autosched.v1.ListParkedConfigurationsResponse.parked_configurations:type_name -> autosched.v1.ParkedConfiguration
-	41, // 38: autosched.v1.ParkedConfiguration.create_time:type_name -> google.protobuf.Timestamp
-	41, // 39: autosched.v1.ParkedConfiguration.expire_time:type_name -> google.protobuf.Timestamp
+	40, // 32: autosched.v1.PinConfigurationRequest.parameters:type_name -> autosched.v1.PinConfigurationRequest.ParametersEntry
+	42, // 33: autosched.v1.PinConfigurationRequest.expire_time:type_name -> google.protobuf.Timestamp
+	41, // 34: autosched.v1.ProposeConfigurationRequest.parameters:type_name -> autosched.v1.ProposeConfigurationRequest.ParametersEntry
+	42, // 35: autosched.v1.Pin.create_time:type_name -> google.protobuf.Timestamp
+	42, // 36: autosched.v1.Pin.expire_time:type_name -> google.protobuf.Timestamp
+	26, // 37: autosched.v1.ListParkedConfigurationsResponse.parked_configurations:type_name -> autosched.v1.ParkedConfiguration
+	42, // 38: autosched.v1.ParkedConfiguration.create_time:type_name -> google.protobuf.Timestamp
+	42, // 39: autosched.v1.ParkedConfiguration.expire_time:type_name -> google.protobuf.Timestamp
 	3,  // 40: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
-	45, // 41: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
-	45, // 42: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	41, // 43: autosched.v1.WatchConfigurationsResponse.Paused.create_time:type_name -> google.protobuf.Timestamp
-	45, // 44: autosched.v1.PinConfigurationRequest.ParametersEntry.value:type_name -> google.protobuf.Value
-	45, // 45: autosched.v1.ProposeConfigurationRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	46, // 41: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
+	46, // 42: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	42, // 43: autosched.v1.WatchConfigurationsResponse.Paused.create_time:type_name -> google.protobuf.Timestamp
+	46, // 44: autosched.v1.PinConfigurationRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	46, // 45: autosched.v1.ProposeConfigurationRequest.ParametersEntry.value:type_name -> google.protobuf.Value
 	9,  // 46: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
 	11, // 47: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
 	13, // 48: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
 	15, // 49: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
-	28, // 50: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
+	29, // 50: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
 	17, // 51: autosched.v1.ConfigurationService.ProposeConfiguration:input_type -> autosched.v1.ProposeConfigurationRequest
 	16, // 52: autosched.v1.ConfigurationService.PinConfiguration:input_type -> autosched.v1.PinConfigurationRequest
 	18, // 53: autosched.v1.ConfigurationService.UnpinConfiguration:input_type -> autosched.v1.UnpinConfigurationRequest
 	21, // 54: autosched.v1.ConfigurationService.RejectConfiguration:input_type -> autosched.v1.RejectConfigurationRequest
-	22, // 55: autosched.v1.ConfigurationService.UnparkConfiguration:input_type -> autosched.v1.UnparkConfigurationRequest
-	23, // 56: autosched.v1.ConfigurationService.ListParkedConfigurations:input_type -> autosched.v1.ListParkedConfigurationsRequest
-	26, // 57: autosched.v1.ConfigurationService.ForgetInstance:input_type -> autosched.v1.ForgetInstanceRequest
-	29, // 58: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
-	30, // 59: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
-	10, // 60: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
-	12, // 61: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
-	14, // 62: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
-	3,  // 63: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 64: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 65: autosched.v1.ConfigurationService.ProposeConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 66: autosched.v1.ConfigurationService.PinConfiguration:output_type -> autosched.v1.Configuration
-	19, // 67: autosched.v1.ConfigurationService.UnpinConfiguration:output_type -> autosched.v1.UnpinConfigurationResponse
-	3,  // 68: autosched.v1.ConfigurationService.RejectConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 69: autosched.v1.ConfigurationService.UnparkConfiguration:output_type -> autosched.v1.Configuration
-	24, // 70: autosched.v1.ConfigurationService.ListParkedConfigurations:output_type -> autosched.v1.ListParkedConfigurationsResponse
-	27, // 71: autosched.v1.ConfigurationService.ForgetInstance:output_type -> autosched.v1.ForgetInstanceResponse
-	3,  // 72: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
-	31, // 73: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
-	60, // [60:74] is the sub-list for method output_type
-	46, // [46:60] is the sub-list for method input_type
+	22, // 55: autosched.v1.ConfigurationService.ParkConfiguration:input_type -> autosched.v1.ParkConfigurationRequest
+	23, // 56: autosched.v1.ConfigurationService.UnparkConfiguration:input_type -> autosched.v1.UnparkConfigurationRequest
+	24, // 57: autosched.v1.ConfigurationService.ListParkedConfigurations:input_type -> autosched.v1.ListParkedConfigurationsRequest
+	27, // 58: autosched.v1.ConfigurationService.ForgetInstance:input_type -> autosched.v1.ForgetInstanceRequest
+	30, // 59: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
+	31, // 60: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
+	10, // 61: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
+	12, // 62: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
+	14, // 63: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
+	3,  // 64: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 65: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 66: autosched.v1.ConfigurationService.ProposeConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 67: autosched.v1.ConfigurationService.PinConfiguration:output_type -> autosched.v1.Configuration
+	19, // 68: autosched.v1.ConfigurationService.UnpinConfiguration:output_type -> autosched.v1.UnpinConfigurationResponse
+	3,  // 69: autosched.v1.ConfigurationService.RejectConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 70: autosched.v1.ConfigurationService.ParkConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 71: autosched.v1.ConfigurationService.UnparkConfiguration:output_type -> autosched.v1.Configuration
+	25, // 72: autosched.v1.ConfigurationService.ListParkedConfigurations:output_type -> autosched.v1.ListParkedConfigurationsResponse
+	28, // 73: autosched.v1.ConfigurationService.ForgetInstance:output_type -> autosched.v1.ForgetInstanceResponse
+	3,  // 74: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
+	32, // 75: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
+	61, // [61:76] is the sub-list for method output_type
+	46, // [46:61] is the sub-list for method input_type
 	46, // [46:46] is the sub-list for extension type_name
 	46, // [46:46] is the sub-list for extension extendee
 	0,  // [0:46] is the sub-list for field type_name
@@ -3312,7 +3431,7 @@ func file_autosched_v1_configuration_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_configuration_proto_rawDesc), len(file_autosched_v1_configuration_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	ConfigurationService_PinConfiguration_FullMethodName         = "/autosched.v1.ConfigurationService/PinConfiguration"
 	ConfigurationService_UnpinConfiguration_FullMethodName       = "/autosched.v1.ConfigurationService/UnpinConfiguration"
 	ConfigurationService_RejectConfiguration_FullMethodName      = "/autosched.v1.ConfigurationService/RejectConfiguration"
+	ConfigurationService_ParkConfiguration_FullMethodName        = "/autosched.v1.ConfigurationService/ParkConfiguration"
 	ConfigurationService_UnparkConfiguration_FullMethodName      = "/autosched.v1.ConfigurationService/UnparkConfiguration"
 	ConfigurationService_ListParkedConfigurations_FullMethodName = "/autosched.v1.ConfigurationService/ListParkedConfigurations"
 	ConfigurationService_ForgetInstance_FullMethodName           = "/autosched.v1.ConfigurationService/ForgetInstance"
@@ -65,7 +66,7 @@ type ConfigurationServiceClient interface {
 	// acknowledgement of a revision as its last one changes nothing and is answered
 	// alike.
 	AcknowledgeConfiguration(ctx context.Context, in *AcknowledgeConfigurationRequest, opts ...grpc.CallOption) (*AcknowledgeConfigurationResponse, error)
-	// ApproveConfiguration offers a PROPOSED revision to the scheduler: it becomes
+	// ApproveConfiguration offers a PROPOSED or PARKED revision to the scheduler: it becomes
 	// PUBLISHED, and watchers get it. To approve what is on offer already changes
 	// nothing.
 	ApproveConfiguration(ctx context.Context, in *ApproveConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
@@ -86,14 +87,19 @@ type ConfigurationServiceClient interface {
 	// UnpinConfiguration ends a pin. What is offered stays until tuning finds something
 	// better. To unpin what is not pinned changes nothing.
 	UnpinConfiguration(ctx context.Context, in *UnpinConfigurationRequest, opts ...grpc.CallOption) (*UnpinConfigurationResponse, error)
-	// RejectConfiguration parks the values of a PROPOSED revision. To reject what is
+	// RejectConfiguration parks the values of a PROPOSED or PARKED revision. To reject what is
 	// REJECTED already changes nothing.
 	RejectConfiguration(ctx context.Context, in *RejectConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
+	// ParkConfiguration sets a PROPOSED revision aside: it becomes PARKED and waits for nobody. It may be
+	// approved or rejected later. Until then no round proposes its values, and further proposals leave it as it is;
+	// another offer to the scheduler, or another space, supersedes it. To park what is PARKED changes nothing.
+	ParkConfiguration(ctx context.Context, in *ParkConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
 	// UnparkConfiguration lets the values of a revision be offered again. It does
-	// not offer them. Values that are not parked are NOT_FOUND.
+	// not offer them. A PARKED revision becomes PROPOSED, which is FAILED_PRECONDITION while another one is.
+	// Values that are not parked are NOT_FOUND.
 	UnparkConfiguration(ctx context.Context, in *UnparkConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
-	// ListParkedConfigurations lists the values that are not offered to a scheduler,
-	// in the order in which they were parked.
+	// ListParkedConfigurations lists the values that are not offered to a scheduler, in the order in which they were
+	// parked: refused ones, then PARKED proposals and values that did worse than promised.
 	ListParkedConfigurations(ctx context.Context, in *ListParkedConfigurationsRequest, opts ...grpc.CallOption) (*ListParkedConfigurationsResponse, error)
 	// ForgetInstance drops an instance of the scheduler that is gone, so that nothing
 	// waits for it. It is known again once it acknowledges something. An instance that
@@ -212,6 +218,16 @@ func (c *configurationServiceClient) RejectConfiguration(ctx context.Context, in
 	return out, nil
 }
 
+func (c *configurationServiceClient) ParkConfiguration(ctx context.Context, in *ParkConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Configuration)
+	err := c.cc.Invoke(ctx, ConfigurationService_ParkConfiguration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *configurationServiceClient) UnparkConfiguration(ctx context.Context, in *UnparkConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Configuration)
@@ -293,7 +309,7 @@ type ConfigurationServiceServer interface {
 	// acknowledgement of a revision as its last one changes nothing and is answered
 	// alike.
 	AcknowledgeConfiguration(context.Context, *AcknowledgeConfigurationRequest) (*AcknowledgeConfigurationResponse, error)
-	// ApproveConfiguration offers a PROPOSED revision to the scheduler: it becomes
+	// ApproveConfiguration offers a PROPOSED or PARKED revision to the scheduler: it becomes
 	// PUBLISHED, and watchers get it. To approve what is on offer already changes
 	// nothing.
 	ApproveConfiguration(context.Context, *ApproveConfigurationRequest) (*Configuration, error)
@@ -314,14 +330,19 @@ type ConfigurationServiceServer interface {
 	// UnpinConfiguration ends a pin. What is offered stays until tuning finds something
 	// better. To unpin what is not pinned changes nothing.
 	UnpinConfiguration(context.Context, *UnpinConfigurationRequest) (*UnpinConfigurationResponse, error)
-	// RejectConfiguration parks the values of a PROPOSED revision. To reject what is
+	// RejectConfiguration parks the values of a PROPOSED or PARKED revision. To reject what is
 	// REJECTED already changes nothing.
 	RejectConfiguration(context.Context, *RejectConfigurationRequest) (*Configuration, error)
+	// ParkConfiguration sets a PROPOSED revision aside: it becomes PARKED and waits for nobody. It may be
+	// approved or rejected later. Until then no round proposes its values, and further proposals leave it as it is;
+	// another offer to the scheduler, or another space, supersedes it. To park what is PARKED changes nothing.
+	ParkConfiguration(context.Context, *ParkConfigurationRequest) (*Configuration, error)
 	// UnparkConfiguration lets the values of a revision be offered again. It does
-	// not offer them. Values that are not parked are NOT_FOUND.
+	// not offer them. A PARKED revision becomes PROPOSED, which is FAILED_PRECONDITION while another one is.
+	// Values that are not parked are NOT_FOUND.
 	UnparkConfiguration(context.Context, *UnparkConfigurationRequest) (*Configuration, error)
-	// ListParkedConfigurations lists the values that are not offered to a scheduler,
-	// in the order in which they were parked.
+	// ListParkedConfigurations lists the values that are not offered to a scheduler, in the order in which they were
+	// parked: refused ones, then PARKED proposals and values that did worse than promised.
 	ListParkedConfigurations(context.Context, *ListParkedConfigurationsRequest) (*ListParkedConfigurationsResponse, error)
 	// ForgetInstance drops an instance of the scheduler that is gone, so that nothing
 	// waits for it. It is known again once it acknowledges something. An instance that
@@ -367,6 +388,9 @@ func (UnimplementedConfigurationServiceServer) UnpinConfiguration(context.Contex
 }
 func (UnimplementedConfigurationServiceServer) RejectConfiguration(context.Context, *RejectConfigurationRequest) (*Configuration, error) {
 	return nil, status.Error(codes.Unimplemented, "method RejectConfiguration not implemented")
+}
+func (UnimplementedConfigurationServiceServer) ParkConfiguration(context.Context, *ParkConfigurationRequest) (*Configuration, error) {
+	return nil, status.Error(codes.Unimplemented, "method ParkConfiguration not implemented")
 }
 func (UnimplementedConfigurationServiceServer) UnparkConfiguration(context.Context, *UnparkConfigurationRequest) (*Configuration, error) {
 	return nil, status.Error(codes.Unimplemented, "method UnparkConfiguration not implemented")
@@ -559,6 +583,24 @@ func _ConfigurationService_RejectConfiguration_Handler(srv interface{}, ctx cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ConfigurationService_ParkConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ParkConfigurationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConfigurationServiceServer).ParkConfiguration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConfigurationService_ParkConfiguration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConfigurationServiceServer).ParkConfiguration(ctx, req.(*ParkConfigurationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ConfigurationService_UnparkConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(UnparkConfigurationRequest)
 	if err := dec(in); err != nil {
@@ -687,6 +729,10 @@ var ConfigurationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RejectConfiguration",
 			Handler:    _ConfigurationService_RejectConfiguration_Handler,
+		},
+		{
+			MethodName: "ParkConfiguration",
+			Handler:    _ConfigurationService_ParkConfiguration_Handler,
 		},
 		{
 			MethodName: "UnparkConfiguration",

@@ -691,7 +691,7 @@ type SchedulerStatus struct {
 	// Events since the service started that came too late for the round at or after
 	// them. They count in the next one.
 	LateEventCount int64 `protobuf:"varint,60,opt,name=late_event_count,json=lateEventCount,proto3" json:"late_event_count,omitempty"`
-	// The revision that waits for ApproveConfiguration or RejectConfiguration,
+	// The revision that waits for ApproveConfiguration, RejectConfiguration or ParkConfiguration,
 	// schedulers/{scheduler}/configurations/{revision}. Empty if none does.
 	ProposedConfiguration string `protobuf:"bytes,61,opt,name=proposed_configuration,json=proposedConfiguration,proto3" json:"proposed_configuration,omitempty"`
 	// Why the scheduler is degraded, for people; empty if it is not. It is if an

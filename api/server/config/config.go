@@ -38,6 +38,8 @@ type Controller interface {
 	Current(id, instance string) (*rollout.Configuration, error)
 	Epoch() controller.Epoch
 	ForgetInstance(ctx context.Context, call controller.Call, id, instance string) error
+	Park(ctx context.Context, call controller.Call, id string, e rollout.ParkProposal,
+		check controller.Check) (*rollout.Configuration, error)
 	Parked(id string) ([]rollout.Park, error)
 	Pin(ctx context.Context, call controller.Call, id string, pin rollout.Pin, check controller.Check,
 		config func(sp *space.Space, base space.Config) (space.Config, error)) (*rollout.Configuration, error)
@@ -412,17 +414,36 @@ func (s *Service) ApproveConfiguration(ctx context.Context,
 // RejectConfiguration parks the values of a proposal.
 func (s *Service) RejectConfiguration(ctx context.Context,
 	req *pb.RejectConfigurationRequest) (*pb.Configuration, error) {
-	id, revision, err := convert.ParseConfiguration("name", req.GetName())
-	if err == nil && len(req.GetReason()) > maxReason {
-		err = convert.Invalid("reason", "is longer than %d bytes", maxReason)
-	}
+	call, id, revision, err := refusal(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	call := rpc.CallOf(ctx, req)
 	return s.o.Stamp.Configured(s.o.Controller.Reject(ctx, call, id, rollout.Reject{Revision: revision,
-		Actor: rpc.Operator(ctx),
-		Why:   cmp.Or(req.GetReason(), call.Origin.Reason)}, s.o.Stamp.Same(req.GetEtag())))
+		Actor: rpc.Operator(ctx), Why: call.Origin.Reason}, s.o.Stamp.Same(req.GetEtag())))
+}
+
+// ParkConfiguration sets a proposal aside.
+func (s *Service) ParkConfiguration(ctx context.Context, req *pb.ParkConfigurationRequest) (*pb.Configuration, error) {
+	call, id, revision, err := refusal(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return s.o.Stamp.Configured(s.o.Controller.Park(ctx, call, id, rollout.ParkProposal{Revision: revision,
+		Actor: rpc.Operator(ctx), Why: call.Origin.Reason}, s.o.Stamp.Same(req.GetEtag())))
+}
+
+// refusal is the revision that a request is about, and the call with its reason.
+func refusal(ctx context.Context, req interface {
+	GetName() string
+	GetReason() string
+}) (call controller.Call, id string, revision int64, err error) {
+	id, revision, err = convert.ParseConfiguration("name", req.GetName())
+	if err == nil && len(req.GetReason()) > maxReason {
+		err = convert.Invalid("reason", "is longer than %d bytes", maxReason)
+	}
+	call = rpc.CallOf(ctx, req)
+	call.Origin.Reason = cmp.Or(req.GetReason(), call.Origin.Reason)
+	return call, id, revision, err
 }
 
 // UnparkConfiguration lets values be offered again.
@@ -470,7 +491,8 @@ func (s *Service) ListParkedConfigurations(_ context.Context,
 
 func parkToProto(id string, p *rollout.Park) *pb.ParkedConfiguration {
 	out := &pb.ParkedConfiguration{Configuration: convert.ConfigurationName(id, p.Revision), ContentHash: p.Hash,
-		Actor: p.Actor, InstanceId: p.Instance, Reason: p.Why, CreateTime: timestamppb.New(p.Since)}
+		Actor: p.Actor, InstanceId: p.Instance, Reason: p.Why, CreateTime: timestamppb.New(p.Since),
+		Proposal: p.Proposal}
 	if !p.Until.IsZero() {
 		out.ExpireTime = timestamppb.New(p.Until)
 	}

@@ -36,7 +36,7 @@ var configStates = map[rollout.RevisionState]pb.Configuration_State{
 	rollout.Proposed: pb.Configuration_PROPOSED, rollout.Published: pb.Configuration_PUBLISHED,
 	rollout.RolledOut:  pb.Configuration_ROLLED_OUT,
 	rollout.Superseded: pb.Configuration_SUPERSEDED, rollout.Rejected: pb.Configuration_REJECTED,
-	rollout.Lost: pb.Configuration_LOST,
+	rollout.Lost: pb.Configuration_LOST, rollout.Parked: pb.Configuration_PARKED,
 }
 
 var origins = map[rollout.Origin]pb.Configuration_Origin{
@@ -83,7 +83,8 @@ func ConfigurationToProto(c *rollout.Configuration) *pb.Configuration {
 		out.Acknowledgement = ack
 	}
 	if r := c.Review; r != nil {
-		out.Review = &pb.Review{Approved: r.Approved, Actor: r.Actor, Reason: r.Why, CreateTime: timestamppb.New(r.At)}
+		out.Review = &pb.Review{Approved: r.Approved, Parked: r.Parked, Actor: r.Actor, Reason: r.Why,
+			CreateTime: timestamppb.New(r.At)}
 	}
 	return out
 }

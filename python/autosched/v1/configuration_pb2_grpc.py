@@ -59,6 +59,11 @@ class ConfigurationServiceStub(object):
                 request_serializer=autosched_dot_v1_dot_configuration__pb2.RejectConfigurationRequest.SerializeToString,
                 response_deserializer=autosched_dot_v1_dot_configuration__pb2.Configuration.FromString,
                 )
+        self.ParkConfiguration = channel.unary_unary(
+                '/autosched.v1.ConfigurationService/ParkConfiguration',
+                request_serializer=autosched_dot_v1_dot_configuration__pb2.ParkConfigurationRequest.SerializeToString,
+                response_deserializer=autosched_dot_v1_dot_configuration__pb2.Configuration.FromString,
+                )
         self.UnparkConfiguration = channel.unary_unary(
                 '/autosched.v1.ConfigurationService/UnparkConfiguration',
                 request_serializer=autosched_dot_v1_dot_configuration__pb2.UnparkConfigurationRequest.SerializeToString,
@@ -143,6 +148,12 @@ class ConfigurationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ParkConfiguration(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def UnparkConfiguration(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -219,6 +230,11 @@ def add_ConfigurationServiceServicer_to_server(servicer, server):
             'RejectConfiguration': grpc.unary_unary_rpc_method_handler(
                     servicer.RejectConfiguration,
                     request_deserializer=autosched_dot_v1_dot_configuration__pb2.RejectConfigurationRequest.FromString,
+                    response_serializer=autosched_dot_v1_dot_configuration__pb2.Configuration.SerializeToString,
+            ),
+            'ParkConfiguration': grpc.unary_unary_rpc_method_handler(
+                    servicer.ParkConfiguration,
+                    request_deserializer=autosched_dot_v1_dot_configuration__pb2.ParkConfigurationRequest.FromString,
                     response_serializer=autosched_dot_v1_dot_configuration__pb2.Configuration.SerializeToString,
             ),
             'UnparkConfiguration': grpc.unary_unary_rpc_method_handler(
@@ -405,6 +421,23 @@ class ConfigurationService(object):
             metadata=None):
         return grpc.experimental.unary_unary(request, target, '/autosched.v1.ConfigurationService/RejectConfiguration',
             autosched_dot_v1_dot_configuration__pb2.RejectConfigurationRequest.SerializeToString,
+            autosched_dot_v1_dot_configuration__pb2.Configuration.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ParkConfiguration(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/autosched.v1.ConfigurationService/ParkConfiguration',
+            autosched_dot_v1_dot_configuration__pb2.ParkConfigurationRequest.SerializeToString,
             autosched_dot_v1_dot_configuration__pb2.Configuration.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

@@ -38,7 +38,7 @@ proposal, or roll back. SCHEDULER is the name a scheduler is registered under;
 	f.Add(cmd)
 	cmd.AddCommand(newConfigGetCmd(&f), newConfigListCmd(&f), newConfigWatchCmd(&f), newConfigApproveCmd(&f),
 		newConfigRejectCmd(&f), newConfigRollbackCmd(&f), newConfigAckCmd(&f), newConfigParkedCmd(&f),
-		newConfigUnparkCmd(&f), newConfigForgetCmd(&f), newConfigExplainCmd(&f),
+		newConfigParkCmd(&f), newConfigUnparkCmd(&f), newConfigForgetCmd(&f), newConfigExplainCmd(&f),
 		newConfigProposeCmd(&f), newConfigPinCmd(&f), newConfigUnpinCmd(&f), newConfigRenderCmd(&f))
 	return cmd
 }
@@ -94,8 +94,11 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 	fmt.Fprintf(w, "because\t%s\n", cmp.Or(c.GetReason(), "-"))
 	if r := c.GetReview(); r != nil {
 		verb := "rejected"
-		if r.GetApproved() {
+		switch {
+		case r.GetApproved():
 			verb = "approved"
+		case r.GetParked():
+			verb = "parked"
 		}
 		fmt.Fprintf(w, "%s\t%s\n", verb, byText(r.GetActor(), r.GetCreateTime(), r.GetReason()))
 	} else if c.GetState() == pb.Configuration_PROPOSED {
@@ -208,7 +211,7 @@ func newConfigListCmd(f *cli.ClientFlags) *cobra.Command {
 		Use:               "list SCHEDULER",
 		Short:             "List a scheduler's revisions, newest first",
 		Long: `Lists the revisions of a scheduler with their state and origin. Proposed ones were
-not offered (mode recommend); rejected ones were refused by the scheduler or an
+not offered (mode recommend); parked ones were set aside; rejected ones were refused by the scheduler or an
 operator, and their values are parked ('autosched scheduler config parked'). Origins are
 default (registered), tuned (by a round), study (by a trial), restored (by a rollback or after a
 refusal) and reverted (reported metrics got worse). 'autosched scheduler config get SCHEDULER --revision

@@ -24,8 +24,8 @@ func newConfigApproveCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "Offer a proposed configuration to the scheduler",
 		Long: `In mode recommend a round only proposes a better configuration. Approving it
 offers it to the scheduler, which receives it by its watch or at its next poll and
-acknowledges it. Without --revision the newest proposal is approved; 'autosched
-scheduler config get SCHEDULER --revision N' shows the reason for it. If you have put it in
+acknowledges it. Without --revision the proposal that waits is approved; 'autosched
+scheduler config get SCHEDULER --revision N' shows the reason for it. A parked one is named. If you have put it in
 force by hand, --applied acknowledges it, too.`,
 		Example: `  autosched scheduler config list tiresias
   autosched scheduler config approve tiresias
@@ -57,17 +57,15 @@ force by hand, --applied acknowledges it, too.`,
 	return cmd
 }
 
-// getProposal is the newest revision that is proposed. There is no older one: a new
-// revision takes the place of a proposal.
+// getProposal is the revision that is proposed: one at most waits.
 func getProposal(ctx context.Context, c *cli.Client, scheduler string) (int64, error) {
-	list, err := c.Configurations.ListConfigurations(ctx, &pb.ListConfigurationsRequest{Parent: scheduler, PageSize: 1})
+	list, err := c.Configurations.ListConfigurations(ctx, &pb.ListConfigurationsRequest{Parent: scheduler, PageSize: 1,
+		Filter: "state = PROPOSED"})
 	if err != nil {
 		return 0, err
 	}
 	for _, one := range list.GetConfigurations() {
-		if one.GetState() == pb.Configuration_PROPOSED {
-			return one.GetRevision(), nil
-		}
+		return one.GetRevision(), nil
 	}
 	return 0, fmt.Errorf("no configuration of %s is proposed; 'autosched scheduler config list %s' shows what there is",
 		cli.ShortName(scheduler), cli.ShortName(scheduler))
@@ -192,8 +190,8 @@ func newConfigRejectCmd(f *cli.ClientFlags) *cobra.Command {
 		Use:               "reject SCHEDULER",
 		Short:             "Reject a proposed configuration and park its values",
 		Long: `Parks the values of a proposal (mode recommend), so that no round proposes them
-again, until 'autosched scheduler config unpark'. Without --revision the newest proposal
-is rejected.`,
+again, until 'autosched scheduler config unpark'. Without --revision the proposal that
+waits is rejected.`,
 		Example: `  autosched scheduler config reject tiresias
   autosched scheduler config reject tiresias --revision 4 --reason "starves short jobs"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -229,6 +227,43 @@ is rejected.`,
 	return cmd
 }
 
+func newConfigParkCmd(f *cli.ClientFlags) *cobra.Command {
+	var revision int64
+	cmd := &cobra.Command{
+		ValidArgsFunction: cli.CompleteSchedulers(f),
+		Use:               "park SCHEDULER",
+		Short:             "Set a proposed configuration aside, to decide about it later",
+		Long: `A parked proposal waits for nobody, and no round proposes its values again. 'autosched
+scheduler config approve' and 'reject' with its --revision decide about it later, and 'autosched
+scheduler config unpark' lets it wait again. Further proposals leave it as it is; another
+offer to the scheduler supersedes it. Without --revision the proposal that waits is parked.`,
+		Example: `  autosched scheduler config park tiresias --reason "after the release"
+  autosched scheduler config parked tiresias
+  autosched scheduler config approve tiresias --revision 4`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if revision < 0 {
+				return cli.Usage(fmt.Errorf("--revision: %d is negative", revision))
+			}
+			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) (err error) {
+				if revision == 0 {
+					if revision, err = getProposal(ctx, c, name); err != nil {
+						return err
+					}
+				}
+				got, err := c.Configurations.ParkConfiguration(ctx,
+					&pb.ParkConfigurationRequest{Name: revisionName(name, revision), Reason: f.Reason,
+						ValidateOnly: f.ValidateOnly, Etag: f.Etag})
+				return f.Outcome(cmd, got, err, fmt.Sprintf("revision %d can be parked", revision),
+					fmt.Sprintf("revision %d is parked; 'autosched scheduler config approve %s --revision %[1]d' still offers it",
+						revision, cli.ShortName(name)))
+			})
+		},
+	}
+	cmd.Flags().Int64Var(&revision, "revision", 0, "")
+	f.AddChange(cmd, true)
+	return cmd
+}
+
 func newConfigUnparkCmd(f *cli.ClientFlags) *cobra.Command {
 	var revision int64
 	cmd := &cobra.Command{
@@ -238,7 +273,7 @@ func newConfigUnparkCmd(f *cli.ClientFlags) *cobra.Command {
 		Long: `Values that the scheduler refused, or that an operator parked, are not offered until
 they are unparked; those that did worse than promised, not for a day. Unparking
 does not offer them: a later round may find them, and 'autosched scheduler config rollback
---revision N' goes back to them.`,
+--revision N' goes back to them. A parked proposal waits for a decision again.`,
 		Example: `  autosched scheduler config parked tiresias
   autosched scheduler config unpark tiresias --revision 4`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -249,9 +284,11 @@ does not offer them: a later round may find them, and 'autosched scheduler confi
 				got, err := c.Configurations.UnparkConfiguration(ctx,
 					&pb.UnparkConfigurationRequest{Name: revisionName(name, revision), ValidateOnly: f.ValidateOnly,
 						Etag: f.Etag})
-				return f.Outcome(cmd, got, err,
-					fmt.Sprintf("the values of revision %d can be unparked", revision),
-					fmt.Sprintf("the values of revision %d are unparked", revision))
+				done := fmt.Sprintf("the values of revision %d are unparked", revision)
+				if got.GetState() == pb.Configuration_PROPOSED {
+					done = fmt.Sprintf("revision %d waits %s", revision, cli.WaitsText(cli.ShortName(name)))
+				}
+				return f.Outcome(cmd, got, err, fmt.Sprintf("the values of revision %d can be unparked", revision), done)
 			})
 		},
 	}
@@ -264,9 +301,9 @@ func newConfigParkedCmd(f *cli.ClientFlags) *cobra.Command {
 	return &cobra.Command{
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		Use:               "parked SCHEDULER",
-		Short:             "List the values that are not offered to a scheduler",
+		Short:             "List the values that are not offered to a scheduler, and parked proposals",
 		Long: `Lists parked values by a revision that has them, who parked them, since when, until
-when and why. 'autosched scheduler config get SCHEDULER --revision N' shows the values.`,
+when and why. Those until a decision are proposals that were set aside. 'autosched scheduler config get SCHEDULER --revision N' shows the values.`,
 		Example: "  autosched scheduler config parked tiresias",
 		RunE: cli.Asks(f, cli.SchedulerArg,
 			func(ctx context.Context, c *cli.Client, name string) (*pb.ListParkedConfigurationsResponse, error) {
@@ -282,6 +319,9 @@ func printParked(out io.Writer, all *pb.ListParkedConfigurationsResponse) error 
 	w := table.New(out, "REVISION\tBY\tSINCE\tUNTIL\tREASON")
 	for _, p := range all.GetParkedConfigurations() {
 		by, until := p.GetActor(), "unparked"
+		if p.GetProposal() {
+			until = "decided"
+		}
 		if id := p.GetInstanceId(); id != "" {
 			by += " (" + id + ")"
 		}
