@@ -156,8 +156,11 @@ func (e Unpark) apply(t *transition) error {
 		return t.notFound(e.Revision)
 	case c.State == Lost:
 		return t.lost(e.Revision)
-	case c.State == Parked:
-		return t.resume(c)
+	}
+	for _, proposal := range t.Configurations {
+		if proposal.State == Parked && proposal.Hash == c.Hash {
+			return t.resume(proposal)
+		}
 	}
 	worse := func(later *Configuration) bool {
 		i := later.Incident

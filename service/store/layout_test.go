@@ -179,6 +179,8 @@ func TestReaderIsRaisedWithTheRecord(t *testing.T) {
 	pinned.Scheduler.Pin = &rollout.Pin{Revision: 1}
 	parked := change(t, sp, 2)
 	parked.Scheduler.Parks = []rollout.Park{{Hash: "h"}}
+	aside := change(t, sp, 2)
+	aside.Configurations[0].State, aside.Configurations[0].Review = rollout.Parked, &rollout.Review{Parked: true}
 	fails := change(t, sp, 3)
 	fails.Scheduler.Freeze = frozen.Scheduler.Freeze
 	lends := change(t, sp, 2)
@@ -211,6 +213,7 @@ func TestReaderIsRaisedWithTheRecord(t *testing.T) {
 		"frozen":   {commit(frozen), true, 1},
 		"pinned":   {commit(pinned), true, 1},
 		"parked":   {commit(parked), true, 1},
+		"proposal": {commit(aside), true, 9},
 		"lends":    {commit(lends), true, 6},
 		"refused":  {commit(fails), false, 0},
 		"trial":    {func(r *Store) error { return r.EnqueueStudy(trial)() }, true, 1},

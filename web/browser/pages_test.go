@@ -359,6 +359,47 @@ func TestReject(t *testing.T) {
 	}
 }
 
+// TestPark parks a proposal: it waits for nobody, lists show who parked it and why, and it is approved later.
+func TestPark(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
+	number := emulated(t, s, "demo")
+	p := open(t, s)
+	here := s.pages + "/schedulers/demo/configurations/" + number
+	p.visit(here)
+	p.click("Park…")
+	p.do(chromedp.SendKeys("dialog textarea", "after the release"))
+	p.click("Park")
+	p.check("set-aside", "(?s)is parked: it waits for nobody.*Parked by .*: after the release.*Approve….*Unpark….*Reject…")
+	p.visit(s.pages + "/")
+	p.check("overview-parked", "(?s)nothing waits for you.*Parked, to be decided later.*revision "+number+": after the release")
+	p.visit(s.pages + "/schedulers/demo")
+	p.check("scheduler-parked", "(?s)demo: nothing waits for you.*Parked.*a proposal.*after the release.*a decision.*Configurations")
+	p.visit(s.pages + "/schedulers/demo?state=parked")
+	rows := `[...document.querySelectorAll("table")].find(t => t.caption?.textContent.startsWith("Configurations")).tBodies[0].rows`
+	p.sees("is parked: it waits for nobody")
+	if got := js[[]string](p, "["+"..."+rows+"].map(r => r.cells[0].textContent)"); !slices.Equal(got, []string{number}) {
+		t.Errorf("revisions in the state parked: %q, want %s", got, number)
+	}
+	p.visit(here)
+	p.click("Unpark…")
+	p.do(chromedp.SendKeys("dialog textarea", "released"))
+	p.click("Unpark")
+	p.sees("(?s)waits for a decision.*Revision " + number + " waits again")
+	p.click("Park…")
+	p.do(chromedp.SendKeys("dialog textarea", "one more week"))
+	p.click("Park")
+	p.sees("is parked: it waits for nobody")
+	p.click("Approve…")
+	p.do(chromedp.SendKeys("dialog textarea", "now"))
+	p.click("Approve")
+	p.sees("(?s)Revision " + number + " of demo (is on offer|is in force).*Approved by .*: now")
+	p.visit(s.pages + "/schedulers/demo/history")
+	p.sees("(?s)approved configuration: now.*parked configuration: one more week.*parked configuration: after the release")
+	if list := s.call(t, "scheduler", "config", "parked", "demo"); strings.Contains(list, "one more week") {
+		t.Errorf("it is parked still:\n%s", list)
+	}
+}
+
 // TestConnection: a page says that the service is gone, keeps its last data, and mends itself.
 func TestConnection(t *testing.T) {
 	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
@@ -661,7 +702,7 @@ func TestRoles(t *testing.T) {
 	p.click("Sign out")
 	signIn(strings.Repeat("o", 40))
 	p.sees("(?s)operator-1, operator.*waits for a decision.*Approve…")
-	if got := js[[]string](p, buttons); !slices.Equal(got, []string{"Approve…", "Reject…"}) {
+	if got := js[[]string](p, buttons); !slices.Equal(got, []string{"Approve…", "Park…", "Reject…"}) {
 		t.Errorf("an operator has the buttons %q", got)
 	}
 	p.click("Reject…")

@@ -108,7 +108,7 @@ export interface Configuration {
   };
   acknowledgement?: { state?: string; error?: string; appliedTime?: Time };
   incident?: Incident;
-  review?: { approved?: boolean; actor?: string; reason?: string; createTime?: Time };
+  review?: { approved?: boolean; parked?: boolean; actor?: string; reason?: string; createTime?: Time };
   reportedMetrics?: ReportedMetric[];
   nativeText?: string;
 }
@@ -165,6 +165,7 @@ export interface Group {
 
 export interface Park {
   configuration?: string;
+  proposal?: boolean;
   contentHash?: string;
   actor?: string;
   reason?: string;

@@ -5,7 +5,7 @@ import { actorName, changesOf, did, revisionOf } from "./audit";
 import * as f from "./format";
 import type { Style } from "./format";
 import { changes, objectiveOf, reported } from "./overview";
-import { Candidates, Effects, originWords, orNothing, stateWords } from "./proposal";
+import { Candidates, Effects, originWords, orNothing, reviewWords, stateWords } from "./proposal";
 import { link, longPeriod, setQuery, useLoaded, useWatch } from "./state";
 import type { Identity } from "./state";
 import { A, Chart, Command, Fact, Facts, Fault, Section, Table, Verdict } from "./ui";
@@ -224,8 +224,7 @@ function Decision(p: { scheduler: Scheduler; number: string; who: Identity; styl
                 : "none: what ran stayed"}</Fact>}
               {c && <Fact name="Revision"><A href={link(`/schedulers/${id(s.name)}/configurations/${c.revision}`)}>revision {c.revision}</A> {
                 stateWords(c.state)}</Fact>}
-              {c?.review && <Fact name="Decided">{c.review.approved ? "approved" : "rejected"} by {c.review.actor || "an operator"}
-                {c.review.reason ? `: ${c.review.reason}` : ""}</Fact>}
+              {c?.review && <Fact name="Decided">{reviewWords(c.review)}</Fact>}
               {observed.map((m) => <Fact key={m.metricId} name={`${f.metricName(m.metricId)} under it`} kind="observed">{reported(m, p.style)}
                 {m.previous ? `; before: ${reported(m.previous, p.style)}` : ""}</Fact>)}
               {c && !observed.length && <Fact name="Observed">nothing: the scheduler reported no metrics under it</Fact>}

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { defaultsOf, get, id, list, path, specsOf } from "./api";
-import type { Configuration, ReportedMetric, Round, RuleSummary, Scheduler, Time } from "./api";
+import type { Configuration, Park, ReportedMetric, Round, RuleSummary, Scheduler, Time } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
 import { link, longPeriod, useLoaded } from "./state";
@@ -93,6 +93,7 @@ export interface Details {
   current?: Configuration;
   rounds: Round[];
   rules: RuleSummary[];
+  parked: Park[]; // proposals
 }
 
 // changes is another text when a scheduler's lists have something new.
@@ -101,12 +102,13 @@ export const changes = (s?: Scheduler) => [s?.etag, s?.state, s?.currentConfigur
 
 // details are what a scheduler's card shows besides the scheduler.
 export async function details(s: Scheduler): Promise<Details> {
-  const [current, rounds, findings] = await Promise.all([
+  const [current, rounds, findings, parked] = await Promise.all([
     s.currentConfiguration ? get<Configuration>(path(s.currentConfiguration)) : undefined,
     list<Round>(path(s.name) + "/rounds", "rounds", 100),
     get<{ rules?: RuleSummary[] }>(path(s.name) + "/findings?pageSize=1"),
+    list<Park>(path(s.name) + "/configurations:listParked?" + new URLSearchParams({ filter: "proposal = true" }), "parkedConfigurations"),
   ]);
-  return { current, rounds, rules: findings.rules ?? [] };
+  return { current, rounds, rules: findings.rules ?? [], parked };
 }
 
 // Badges are a scheduler's mode, and what keeps it from being tuned.
@@ -172,6 +174,9 @@ function Card(p: { scheduler: Scheduler; who: Identity; style: Style }) {
           </Fact>
           <Fact name="Last round" wide>{st.lastDecision || (s.spec.schedulerType === "external"
             ? "studies tune it, rounds do not" : "none decided since the service started")}</Fact>
+          {d.data?.parked.length ? <Fact name="Parked, to be decided later" wide>{d.data.parked.map((k, i) => <>{i ? "; " : ""}<A
+            href={link(`/schedulers/${name}/configurations/${id(k.configuration)}`)}>revision {id(k.configuration)}</A>{
+            k.reason && `: ${k.reason}`}</>)}</Fact> : null}
           {st.hold && <Fact name="Why tuning changes nothing now" wide>{st.hold}</Fact>}
           {st.watching && <Fact name="The configuration in force" kind="simulated" wide>{st.watching}</Fact>}
           <Fact name="Events until" kind="observed">{f.instant(st.eventTime, p.style)}{near(st.eventTime)}</Fact>

@@ -54,6 +54,7 @@ export async function promises(parent: string, before = Infinity): Promise<Confi
 
 const states: Record<string, { tone: Tone; words: string }> = {
   PROPOSED: { tone: "open", words: "waits for a decision" },
+  PARKED: { tone: "open", words: "is parked: it waits for nobody" },
   PUBLISHED: { tone: "open", words: "is on offer and not in force yet" },
   ROLLED_OUT: { tone: "good", words: "is in force" },
   SUPERSEDED: { tone: "open", words: "was replaced by a later one" },
@@ -71,7 +72,11 @@ const origins: Record<string, string> = {
 
 export const originWords = (origin = "") => origins[origin] ?? origin.toLowerCase();
 
-type Act = "approve" | "reject" | "rollback" | "unpark";
+// reviewWords says how an operator decided about a proposal, and who did.
+export const reviewWords = (r: NonNullable<Configuration["review"]>) =>
+  `${r.approved ? "Approved" : r.parked ? "Parked" : "Rejected"} by ${r.actor || "an operator"}${r.reason ? `: ${r.reason}` : ""}`;
+
+type Act = "approve" | "park" | "reject" | "rollback" | "unpark";
 
 export function RevisionPage(p: { name: string; number: string; who: Identity; style: Style }) {
   const d = useLoaded(`${p.name}/${p.number}`, () => load(p.name, p.number));
@@ -82,7 +87,7 @@ export function RevisionPage(p: { name: string; number: string; who: Identity; s
   const { scheduler: s, revision: c, incumbent, round, park } = d.data;
   const state = states[c.state ?? ""] ?? { tone: "open" as Tone, words: "" };
   const base = "autosched scheduler config";
-  const current = c.name === s.currentConfiguration;
+  const current = c.name === s.currentConfiguration, undecided = c.state === "PROPOSED" || c.state === "PARKED";
   // A dialog that closes leaves another one open.
   const closed = (which: Act) => setAct((now) => now === which ? undefined : now);
   const perform = async (reason: string) => {
@@ -92,9 +97,12 @@ export function RevisionPage(p: { name: string; number: string; who: Identity; s
     } else if (act === "reject") {
       await call("POST", path(c.name, "reject"), { etag: c.etag, reason }, reason);
       setDone(`Revision ${c.revision} is rejected: its values are parked.`);
+    } else if (act === "park") {
+      await call("POST", path(c.name, "park"), { etag: c.etag, reason }, reason);
+      setDone(`Revision ${c.revision} is parked.`);
     } else if (act === "unpark") {
-      await call("POST", path(c.name, "unpark"), {}, reason);
-      setDone("The values may be offered again.");
+      const now = await call<Configuration>("POST", path(c.name, "unpark"), {}, reason);
+      setDone(now.state === "PROPOSED" ? `Revision ${c.revision} waits again.` : "The values may be offered again.");
     } else {
       const to = await call<Configuration>("POST", path(s.name) + "/configurations:rollback", { fromRevision: c.revision }, reason);
       setDone(`Rolled back: the service offers revision ${to.revision}.`);
@@ -107,10 +115,9 @@ export function RevisionPage(p: { name: string; number: string; who: Identity; s
       <Verdict tone={state.tone} title={`Revision ${c.revision} of ${p.name} ${state.words}`}>
         {c.reason && <p>{c.evidence && <From kind="simulated" />} {c.reason}</p>}
         {c.incident?.reason && <p class="bad-t">{c.incident.reason}</p>}
-        {c.review && <p>{c.review.approved ? "Approved" : "Rejected"} by {c.review.actor || "an operator"}
-          {c.review.reason ? `: ${c.review.reason}` : ""} ({f.instant(c.review.createTime, p.style)})</p>}
+        {c.review && <p>{reviewWords(c.review)} ({f.instant(c.review.createTime, p.style)})</p>}
         <p role="status">{done}</p>
-        {c.state === "PROPOSED" && (
+        {undecided && (
           <>
             <div class="choices">
               <div>
@@ -127,6 +134,22 @@ export function RevisionPage(p: { name: string; number: string; who: Identity; s
                 {round && <p><From kind="simulated" /> {f.metricName(objectiveOf(s))} {f.quantity(objectiveOf(s),
                   f.mean(round.incumbentObjectives), p.style.unit)} if nothing changes</p>}
               </div>
+              {c.state === "PROPOSED" ? (
+                <div>
+                  <h3>Park</h3>
+                  <p>It waits for nobody, and no round proposes the same. It can be approved or rejected until another
+                    configuration is offered.</p>
+                  <Command text={`${base} park ${p.name} --revision ${c.revision} --reason WHY`} />
+                  {p.who.may("ParkConfiguration") && <button type="button" onClick={() => setAct("park")}>Park…</button>}
+                </div>
+              ) : (
+                <div>
+                  <h3>Unpark</h3>
+                  <p>It waits for a decision again.</p>
+                  <Command text={`${base} unpark ${p.name} --revision ${c.revision}`} />
+                  {p.who.may("UnparkConfiguration") && <button type="button" onClick={() => setAct("unpark")}>Unpark…</button>}
+                </div>
+              )}
               <div>
                 <h3>Reject</h3>
                 <p>Its values are parked: no round offers them until they are unparked.</p>
@@ -137,10 +160,11 @@ export function RevisionPage(p: { name: string; number: string; who: Identity; s
             {!p.who.may("ApproveConfiguration") && <p class="soft">Your role, {p.who.role}, may look and not decide.</p>}
           </>
         )}
-        {park && (
+        {park && !undecided && (
           <>
             <p>Its values are parked{park.actor ? ` by ${park.actor}` : ""}{park.reason ? `: ${park.reason}` : ""}{park.expireTime
-              ? `, until ${f.instant(park.expireTime, p.style)} of the scheduler's time` : ", until they are unparked"}.</p>
+              ? `, until ${f.instant(park.expireTime, p.style)} of the scheduler's time` : ", until they are unparked"}{park.proposal
+              ? <>, with <A href={link(`/schedulers/${p.name}/configurations/${id(park.configuration)}`)}>revision {id(park.configuration)}</A></> : ""}.</p>
             <Command text={`${base} unpark ${p.name} --revision ${c.revision}`} />
             {p.who.may("UnparkConfiguration") && <button type="button" onClick={() => setAct("unpark")}>Unpark…</button>}
           </>
@@ -160,9 +184,12 @@ export function RevisionPage(p: { name: string; number: string; who: Identity; s
       {act === "reject" && (
         <Ask title={`Reject revision ${c.revision} of ${p.name}?`} act="Reject" tone="bad" required close={() => closed("reject")} done={perform} />
       )}
+      {act === "park" && (
+        <Ask title={`Park revision ${c.revision} of ${p.name}?`} act="Park" required close={() => closed("park")} done={perform} />
+      )}
       {act === "unpark" && (
         <Ask title={`Unpark the values of revision ${c.revision} of ${p.name}?`} act="Unpark" close={() => closed("unpark")} done={perform}>
-          <p>Rounds may offer them again. They are not offered by this.</p>
+          <p>{c.state === "PARKED" ? "It waits for a decision again." : "Rounds may offer them again."} They are not offered by this.</p>
         </Ask>
       )}
       {act === "rollback" && (

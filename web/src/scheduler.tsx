@@ -1,32 +1,35 @@
 import { useEffect } from "preact/hooks";
 import { get, id, list, path } from "./api";
-import type { Configuration, Round, Scheduler, Time } from "./api";
+import type { Configuration, Park, Round, Scheduler, Time } from "./api";
 import * as f from "./format";
 import type { Style } from "./format";
 import { Badges, changes, Forecast, objectiveOf, tasks } from "./overview";
-import { originWords, stateWords } from "./proposal";
-import { link, longPeriod, useLoaded, useWatch } from "./state";
+import { originWords, orNothing, stateWords } from "./proposal";
+import { link, longPeriod, setQuery, useLoaded, useWatch } from "./state";
 import type { Identity } from "./state";
 import { A, Bars, Fact, Facts, Fault, Section, Table, Verdict } from "./ui";
 
 async function load(name: string) {
   const parent = path("schedulers/" + name);
-  const [revisions, rounds] = await Promise.all([
+  const [revisions, rounds, parked] = await Promise.all([
     list<Configuration>(parent + "/configurations", "configurations", 500),
     list<Round>(parent + "/rounds", "rounds", 1000),
+    orNothing(list<Park>(parent + "/configurations:listParked", "parkedConfigurations")),
   ]);
-  return { revisions, rounds };
+  return { revisions, rounds, parked: parked ?? [] };
 }
 
 // SchedulerPage is what a scheduler runs and ran.
-export function SchedulerPage(p: { name: string; who: Identity; style: Style }) {
+export function SchedulerPage(p: { name: string; url: URL; who: Identity; style: Style }) {
   const now = useLoaded(p.name, () => get<Scheduler>(path("schedulers/" + p.name)));
   const d = useLoaded("lists " + p.name, () => load(p.name), longPeriod);
   useWatch("schedulers/" + p.name, now.again);
   useEffect(d.again, [changes(now.data)]);
   const failure = now.failure ?? d.failure;
   if (!now.data || !d.data) return failure ? <Fault failure={failure} /> : <p class="soft">…</p>;
-  const s = now.data, { revisions, rounds } = d.data;
+  const s = now.data, { revisions, rounds, parked } = d.data;
+  const state = (p.url.searchParams.get("state") ?? "").toUpperCase();
+  const known = [...new Set([...revisions.map((r) => r.state ?? ""), state])].filter(Boolean).sort();
   const todo = tasks(s), metric = objectiveOf(s), at = (t?: string) => f.instant(t, p.style);
   const to = (n?: string) => n && n !== "0"
     ? <A href={link(`/schedulers/${p.name}/configurations/${n}`)}>{n}</A> : "–";
@@ -58,8 +61,22 @@ export function SchedulerPage(p: { name: string; who: Identity; style: Style }) 
           { name: "Since", cell: (r) => at(r.appliedTime) },
         ]} />
       </Section>
+      {parked.length > 0 && (
+        <Section title="Parked" hint="Proposals that were set aside, which can be approved or rejected, and values that are not offered.">
+          <Table caption="Parked" rows={parked} most={15} columns={[
+            { name: "Revision", text: true, cell: (r) => to(id(r.configuration)) },
+            { name: "What", text: true, cell: (r) => <>{r.proposal ? "a proposal" : "values"}<span class="what soft">{r.reason}</span></> },
+            { name: "By", text: true, cell: (r) => r.actor || "–" },
+            { name: "Since", cell: (r) => at(r.createTime) },
+            { name: "Until", cell: (r) => r.expireTime ? at(r.expireTime) : r.proposal ? "a decision" : "they are unparked" },
+          ]} />
+        </Section>
+      )}
       <Section title="Configurations" hint="Newest first. The values of a revision never change; a roll-back is a new one.">
-        <Table caption="Configurations" rows={revisions} most={15} columns={[
+        <p class="filters"><label>State <select value={state} onChange={(e) => setQuery("state", e.currentTarget.value.toLowerCase())}>
+          <option value="">all</option>{known.map((k) => <option key={k} value={k}>{k.toLowerCase().replace("_", " ")}</option>)}
+        </select></label></p>
+        <Table caption="Configurations" rows={revisions.filter((r) => !state || r.state === state)} most={15} empty="None is in this state." columns={[
           { name: "Revision", text: true, cell: (r) => to(r.revision) },
           { name: "State", text: true, cell: (r) => stateWords(r.state) },
           { name: "Why", text: true, cell: (r) => <>{originWords(r.origin)}<span class="what soft">{r.reason}</span></> },
