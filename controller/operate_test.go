@@ -77,7 +77,7 @@ func TestApproveAProposal(t *testing.T) {
 	}
 }
 
-// TestPark: a parked proposal waits for nobody, rounds do not propose its values again, further proposals and a
+// TestPark: a parked proposal waits for no decision, rounds do not propose its values again, further proposals and a
 // restart leave it as it is, and it is approved later.
 func TestPark(t *testing.T) {
 	queuesOf, refused := 2, 0

@@ -14,7 +14,7 @@ type RevisionState string
 // The states of a revision.
 const (
 	Proposed   RevisionState = "proposed"   // waits for approval
-	Parked     RevisionState = "parked"     // a proposal that an operator set aside: it waits for nobody
+	Parked     RevisionState = "parked"     // a proposal that an operator set aside: it waits for no decision
 	Published  RevisionState = "published"  // offered, not acknowledged yet
 	RolledOut  RevisionState = "rolled_out" // in force, as the scheduler said
 	Superseded RevisionState = "superseded" // a later revision took its place

@@ -2,8 +2,8 @@ package rollout
 
 import (
 	"errors"
-	"slices"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,7 +134,8 @@ func TestStep(t *testing.T) {
 			[]Event{propose(1), ParkProposal{Revision: 2}, propose(2), Approve{Revision: 3}},
 			"1:0 superseded, 2:1 superseded, 3:2 published >3 =0", nil},
 		{"a parked proposal is refused by a scheduler that was given it",
-			[]Event{propose(1), ParkProposal{Revision: 2}, ack(2, AckRejected)}, "1:0 published, 2:1 rejected >1 =0", nil},
+			[]Event{propose(1), ParkProposal{Revision: 2}, ack(2, AckRejected)},
+			"1:0 published, 2:1 rejected >1 =0", nil},
 		{"a parked proposal waits again", []Event{propose(1), ParkProposal{Revision: 2}, Unpark{2}},
 			"1:0 published, 2:1 proposed >1 =0", nil},
 		{"a parked proposal waits again, by another revision with its values",
@@ -277,7 +278,8 @@ func TestCheckAdoption(t *testing.T) {
 		{after(offer(1), ack(2, AckApplied), Rollback{}, ack(3, AckRejected)), 0, Basis{4, 2},
 			"the scheduler refuses these values"},
 		{after(propose(1)), 1, Basis{1, 1}, "revision 2 proposes the same"},
-		{after(propose(1), ParkProposal{Revision: 2}), 1, Basis{1, 1}, "revision 2, which is parked, proposes the same"},
+		{after(propose(1), ParkProposal{Revision: 2}), 1, Basis{1, 1},
+			"revision 2, which is parked, proposes the same"},
 		{after(propose(1), ParkProposal{Revision: 2}), 2, Basis{1, 1}, ""},
 		{after(ack(1, AckRejected)), 1, Basis{1, 1}, ""},
 	} {

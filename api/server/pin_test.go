@@ -114,8 +114,9 @@ func TestParkConfiguration(t *testing.T) {
 	ctx, name := background(t), "schedulers/prod"
 	propose := func(queues float64) *pb.Configuration {
 		t.Helper()
-		return must[*pb.Configuration](t)(f.config.ProposeConfiguration(ctx, &pb.ProposeConfigurationRequest{Parent: name,
-			Reason: "quarter", Parameters: map[string]*structpb.Value{"queues": structpb.NewNumberValue(queues)}}))
+		return must[*pb.Configuration](t)(f.config.ProposeConfiguration(ctx, &pb.ProposeConfigurationRequest{
+			Parent: name, Reason: "quarter",
+			Parameters: map[string]*structpb.Value{"queues": structpb.NewNumberValue(queues)}}))
 	}
 	c := propose(4)
 	park := &pb.ParkConfigurationRequest{Name: c.GetName(), Reason: "after the release", Etag: c.GetEtag()}
@@ -146,17 +147,17 @@ func TestParkConfiguration(t *testing.T) {
 		return err
 	})
 	must[*pb.Configuration](t)(f.config.ParkConfiguration(ctx, &pb.ParkConfigurationRequest{Name: other.GetName()}))
-	if got, err := f.config.UnparkConfiguration(ctx, unpark); err != nil || got.GetState() != pb.Configuration_PROPOSED ||
-		got.GetReview() != nil {
-		t.Errorf("it does not wait again: %v %v", got, err)
+	again, err := f.config.UnparkConfiguration(ctx, unpark)
+	if err != nil || again.GetState() != pb.Configuration_PROPOSED || again.GetReview() != nil {
+		t.Errorf("it does not wait again: %v %v", again, err)
 	}
 	got, err = f.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
 	if err != nil || got.GetStatus().GetProposedConfiguration() != c.GetName() {
 		t.Errorf("%v waits, %v", got.GetStatus().GetProposedConfiguration(), err)
 	}
-	if got, err := f.config.RejectConfiguration(ctx, &pb.RejectConfigurationRequest{Name: other.GetName()}); err != nil ||
-		got.GetState() != pb.Configuration_REJECTED {
-		t.Errorf("a parked proposal is not rejected: %v %v", got, err)
+	refused, err := f.config.RejectConfiguration(ctx, &pb.RejectConfigurationRequest{Name: other.GetName()})
+	if err != nil || refused.GetState() != pb.Configuration_REJECTED {
+		t.Errorf("a parked proposal is not rejected: %v %v", refused, err)
 	}
 	audit, err := pb.NewAuditServiceClient(f.conn).ListAuditRecords(ctx, &pb.ListAuditRecordsRequest{Resource: name,
 		Filter: `verb = "ParkConfiguration"`})

@@ -351,7 +351,7 @@ func TestLife(t *testing.T) {
 	l.as("viewer", `\nproposed +revision 2 waits for 'autosched scheduler config approve prod', or 'reject' or 'park'\n`,
 		"scheduler", "get", lifeID)
 
-	// An operator sets it aside: it waits for nobody, and another approves it later.
+	// An operator sets it aside: it waits for no decision, and another approves it later.
 	park := []string{"scheduler", "config", "park", lifeID, "--reason", "after the release"}
 	if code, _, errs := clitest.Run(l.client("viewer", park...)...); code == 0 || !strings.Contains(errs, "viewer") {
 		t.Errorf("a viewer parks: exit %d, %s", code, errs)

@@ -359,7 +359,7 @@ func TestReject(t *testing.T) {
 	}
 }
 
-// TestPark parks a proposal: it waits for nobody, lists show who parked it and why, and it is approved later.
+// TestPark parks a proposal: it waits for no decision, lists show who parked it and why, and it is approved later.
 func TestPark(t *testing.T) {
 	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
 	number := emulated(t, s, "demo")
@@ -369,15 +369,16 @@ func TestPark(t *testing.T) {
 	p.click("Park…")
 	p.do(chromedp.SendKeys("dialog textarea", "after the release"))
 	p.click("Park")
-	p.check("set-aside", "(?s)is parked: it waits for nobody.*Parked by .*: after the release.*Approve….*Unpark….*Reject…")
+	p.check("set-aside", "(?s)is parked: it waits for no decision.*Parked by .*: after the release.*Approve….*Unpark….*Reject…")
 	p.visit(s.pages + "/")
 	p.check("overview-parked", "(?s)nothing waits for you.*Parked, to be decided later.*revision "+number+": after the release")
 	p.visit(s.pages + "/schedulers/demo")
 	p.check("scheduler-parked", "(?s)demo: nothing waits for you.*Parked.*a proposal.*after the release.*a decision.*Configurations")
 	p.visit(s.pages + "/schedulers/demo?state=parked")
 	rows := `[...document.querySelectorAll("table")].find(t => t.caption?.textContent.startsWith("Configurations")).tBodies[0].rows`
-	p.sees("is parked: it waits for nobody")
-	if got := js[[]string](p, "["+"..."+rows+"].map(r => r.cells[0].textContent)"); !slices.Equal(got, []string{number}) {
+	p.sees("is parked: it waits for no decision")
+	got := js[[]string](p, "[..."+rows+"].map(r => r.cells[0].textContent)")
+	if !slices.Equal(got, []string{number}) {
 		t.Errorf("revisions in the state parked: %q, want %s", got, number)
 	}
 	p.visit(here)
@@ -388,7 +389,7 @@ func TestPark(t *testing.T) {
 	p.click("Park…")
 	p.do(chromedp.SendKeys("dialog textarea", "one more week"))
 	p.click("Park")
-	p.sees("is parked: it waits for nobody")
+	p.sees("is parked: it waits for no decision")
 	p.click("Approve…")
 	p.do(chromedp.SendKeys("dialog textarea", "now"))
 	p.click("Approve")

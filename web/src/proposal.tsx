@@ -54,7 +54,7 @@ export async function promises(parent: string, before = Infinity): Promise<Confi
 
 const states: Record<string, { tone: Tone; words: string }> = {
   PROPOSED: { tone: "open", words: "waits for a decision" },
-  PARKED: { tone: "open", words: "is parked: it waits for nobody" },
+  PARKED: { tone: "open", words: "is parked: it waits for no decision" },
   PUBLISHED: { tone: "open", words: "is on offer and not in force yet" },
   ROLLED_OUT: { tone: "good", words: "is in force" },
   SUPERSEDED: { tone: "open", words: "was replaced by a later one" },
@@ -137,7 +137,7 @@ export function RevisionPage(p: { name: string; number: string; who: Identity; s
               {c.state === "PROPOSED" ? (
                 <div>
                   <h3>Park</h3>
-                  <p>It waits for nobody, and no round proposes the same. It can be approved or rejected until another
+                  <p>It waits for no decision, and no round proposes the same. It can be approved or rejected until another
                     configuration is offered.</p>
                   <Command text={`${base} park ${p.name} --revision ${c.revision} --reason WHY`} />
                   {p.who.may("ParkConfiguration") && <button type="button" onClick={() => setAct("park")}>Park…</button>}

@@ -90,7 +90,7 @@ type ConfigurationServiceClient interface {
 	// RejectConfiguration parks the values of a PROPOSED or PARKED revision. To reject what is
 	// REJECTED already changes nothing.
 	RejectConfiguration(ctx context.Context, in *RejectConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
-	// ParkConfiguration sets a PROPOSED revision aside: it becomes PARKED and waits for nobody. It may be
+	// ParkConfiguration sets a PROPOSED revision aside: it becomes PARKED and waits for no decision, but may be
 	// approved or rejected later. Until then no round proposes its values, and further proposals leave it as it is;
 	// another offer to the scheduler, or another space, supersedes it. To park what is PARKED changes nothing.
 	ParkConfiguration(ctx context.Context, in *ParkConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
@@ -333,7 +333,7 @@ type ConfigurationServiceServer interface {
 	// RejectConfiguration parks the values of a PROPOSED or PARKED revision. To reject what is
 	// REJECTED already changes nothing.
 	RejectConfiguration(context.Context, *RejectConfigurationRequest) (*Configuration, error)
-	// ParkConfiguration sets a PROPOSED revision aside: it becomes PARKED and waits for nobody. It may be
+	// ParkConfiguration sets a PROPOSED revision aside: it becomes PARKED and waits for no decision, but may be
 	// approved or rejected later. Until then no round proposes its values, and further proposals leave it as it is;
 	// another offer to the scheduler, or another space, supersedes it. To park what is PARKED changes nothing.
 	ParkConfiguration(context.Context, *ParkConfigurationRequest) (*Configuration, error)

@@ -211,8 +211,8 @@ func newConfigListCmd(f *cli.ClientFlags) *cobra.Command {
 		Use:               "list SCHEDULER",
 		Short:             "List a scheduler's revisions, newest first",
 		Long: `Lists the revisions of a scheduler with their state and origin. Proposed ones were
-not offered (mode recommend); parked ones were set aside; rejected ones were refused by the scheduler or an
-operator, and their values are parked ('autosched scheduler config parked'). Origins are
+not offered (mode recommend); parked ones were set aside; rejected ones were refused by the
+scheduler or an operator, and their values are parked ('autosched scheduler config parked'). Origins are
 default (registered), tuned (by a round), study (by a trial), restored (by a rollback or after a
 refusal) and reverted (reported metrics got worse). 'autosched scheduler config get SCHEDULER --revision
 N' shows the reason for one.`,

@@ -233,7 +233,7 @@ func newConfigParkCmd(f *cli.ClientFlags) *cobra.Command {
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		Use:               "park SCHEDULER",
 		Short:             "Set a proposed configuration aside, to decide about it later",
-		Long: `A parked proposal waits for nobody, and no round proposes its values again. 'autosched
+		Long: `A parked proposal waits for no decision, and no round proposes its values again. 'autosched
 scheduler config approve' and 'reject' with its --revision decide about it later, and 'autosched
 scheduler config unpark' lets it wait again. Further proposals leave it as it is; another
 offer to the scheduler supersedes it. Without --revision the proposal that waits is parked.`,
@@ -288,7 +288,8 @@ does not offer them: a later round may find them, and 'autosched scheduler confi
 				if got.GetState() == pb.Configuration_PROPOSED {
 					done = fmt.Sprintf("revision %d waits %s", revision, cli.WaitsText(cli.ShortName(name)))
 				}
-				return f.Outcome(cmd, got, err, fmt.Sprintf("the values of revision %d can be unparked", revision), done)
+				can := fmt.Sprintf("the values of revision %d can be unparked", revision)
+				return f.Outcome(cmd, got, err, can, done)
 			})
 		},
 	}
@@ -303,7 +304,8 @@ func newConfigParkedCmd(f *cli.ClientFlags) *cobra.Command {
 		Use:               "parked SCHEDULER",
 		Short:             "List the values that are not offered to a scheduler, and parked proposals",
 		Long: `Lists parked values by a revision that has them, who parked them, since when, until
-when and why. Those until a decision are proposals that were set aside. 'autosched scheduler config get SCHEDULER --revision N' shows the values.`,
+when and why. Those until they are decided are proposals that were set aside. 'autosched
+scheduler config get SCHEDULER --revision N' shows the values.`,
 		Example: "  autosched scheduler config parked tiresias",
 		RunE: cli.Asks(f, cli.SchedulerArg,
 			func(ctx context.Context, c *cli.Client, name string) (*pb.ListParkedConfigurationsResponse, error) {
