@@ -229,8 +229,9 @@ func (r *Store) ReplayEvents(only string,
 	if err != nil {
 		return nil, err
 	}
+	p := segmentReplay{r: r}
 	for _, name := range names {
-		found, err := r.replaySegment(name, only, 0, apply)
+		found, err := p.replay(name, only, 0, apply)
 		if err != nil {
 			return damage, err
 		}
@@ -247,8 +248,28 @@ const replayChunk = 10_000
 // replaySegment replays one segment, up to the event of a number unless it is 0. The error is that of apply or of
 // the disk.
 func (r *Store) replaySegment(name, only string, until uint64,
+	apply func(string, workload.Event) error) (controller.Damage, error) {
+	p := segmentReplay{r: r}
+	return p.replay(name, only, until, apply)
+}
+
+// segmentReplay is a replay of a segment. Its memory serves for the next one.
+type segmentReplay struct {
+	r      *Store
+	damage controller.Damage
+	until  uint64           // as in replaySegment
+	left   []string         // schedulers, of the first of which all before from is read
+	from   []byte           // nil for the begin
+	last   uint64           // the last event that must be there, of the scheduler that is read
+	found  uint64           // the events up to the last one
+	events []workload.Event // that were read, of several schedulers
+	ends   []int            // in events, of each scheduler
+}
+
+func (p *segmentReplay) replay(name, only string, until uint64,
 	apply func(string, workload.Event) error) (damage controller.Damage, err error) {
-	p := segmentReplay{r: r, damage: controller.Damage{File: name}, until: until, left: []string{only}}
+	r := p.r
+	p.damage, p.until, p.left, p.from = controller.Damage{File: name}, until, []string{only}, nil
 	defer func() { damage.Err = cmp.Or(damage.Err, r.metaDamage(name)) }()
 	if only == "" {
 		if p.left, err = r.schedulersIn([]string{name}); err != nil {
@@ -284,19 +305,6 @@ func (r *Store) replaySegment(name, only string, until uint64,
 		}
 	}
 	return p.damage, nil
-}
-
-// segmentReplay is a replay of a segment.
-type segmentReplay struct {
-	r      *Store
-	damage controller.Damage
-	until  uint64           // as in replaySegment
-	left   []string         // schedulers, of the first of which all before from is read
-	from   []byte           // nil for the begin
-	last   uint64           // the last event that must be there, of the scheduler that is read
-	found  uint64           // the events up to the last one
-	events []workload.Event // that were read, of several schedulers
-	ends   []int            // in events, of each scheduler
 }
 
 // fill reads events of the schedulers that are left, until there are replayChunk.
