@@ -12,9 +12,10 @@ import (
 
 // The bounds of a batch.
 const (
-	atHand    = 128     // entries
-	batchText = 1 << 20 // in bytes, of entries as they are stored
-	batchTime = 100 * time.Millisecond
+	atHand      = 128     // entries
+	batchText   = 1 << 20 // in bytes, of entries as they are stored
+	batchEvents = 5 * maxEvents
+	batchTime   = 100 * time.Millisecond // until all are read
 )
 
 // batch is entries that follow each other and are applied together, so that a replica that lacks many syncs once for
@@ -22,6 +23,7 @@ const (
 type batch struct {
 	entries []*entry
 	text    int
+	events  int
 	began   time.Time
 }
 
@@ -44,11 +46,15 @@ func (b *batch) add(r *Replica, sequence uint64, text []byte) error {
 		return fmt.Errorf("entry %d after %d: %w", sequence, after.Sequence, err)
 	}
 	b.entries, b.text = append(b.entries, &e), b.text+len(text)
+	for _, o := range e.Ops {
+		b.events += o.Count()
+	}
 	return nil
 }
 
 func (b *batch) full() bool {
-	return len(b.entries) >= atHand || b.text >= batchText || len(b.entries) > 0 && time.Since(b.began) >= batchTime
+	return len(b.entries) >= atHand || b.text >= batchText || b.events >= batchEvents ||
+		len(b.entries) > 0 && time.Since(b.began) >= batchTime
 }
 
 // take reads the entry that arrives next and those that have arrived by then: it waits for no other. Entries before
