@@ -20,6 +20,9 @@ type Outlook struct {
 	Objective []float64
 	// Metrics are those of MetricNames that take no extra time.
 	Metrics map[string]float64
+	// InFutures are Metrics in each future. It lacks those that a future has not: the slowdown of jobs that arrive,
+	// where none does.
+	InFutures map[string][]float64
 	// Ratio is the controllable objective of the first configuration over this one's, above 1 is
 	// better, and Interval its 95 % confidence interval; the zero Interval with too few futures.
 	Ratio    float64
@@ -84,7 +87,11 @@ func (in *Input) measure(ctx context.Context, s *schedulers.Scheduler, futures [
 	if errors.Is(err, errNothing) {
 		return nil, nil
 	} else if err == nil {
-		sc.ended = changes.add
+		changes.futures, changes.inFutures = sc.scenarios, make([]map[string][]float64, len(configs))
+		sc.ended = func(c space.Config, x *Scenario, all []simulator.Outcome) {
+			changes.add(c, x, all)
+			changes.describe(configs, c, x, all)
+		}
 		err = sc.CompareWith(ctx, problem.Incumbent)
 	}
 	if err != nil {
@@ -109,6 +116,9 @@ func (in *Input) measure(ctx context.Context, s *schedulers.Scheduler, futures [
 		}
 		out[i] = Outlook{Config: c, Objective: m.Values, Metrics: m.Metrics, Ratio: search.Gain(t, first).Ratio,
 			Interval: interval(first.Measurement, m), Limits: exceeded(&m)}
+		if !m.Exhausted {
+			out[i].InFutures = changes.inFutures[i]
+		}
 		if g != nil {
 			worse, err := g.broken(ctx, c)
 			if err != nil {
@@ -133,6 +143,53 @@ type waits struct {
 	configs [2]space.Config // before and after
 	jobs    []JobChange
 	at      map[scenarioJob]int // places in jobs
+	// futures are those of inFutures, the Outlook.InFutures of each configuration.
+	futures   []Scenario
+	inFutures []map[string][]float64
+}
+
+// describe sets the metrics of a future of the configurations that are equal to c.
+func (w *waits) describe(configs []space.Config, c space.Config, x *Scenario, all []simulator.Outcome) {
+	k := 0
+	for k < len(w.futures) && &w.futures[k] != x {
+		k++
+	}
+	if k == len(w.futures) {
+		return
+	}
+	var jobs, wait, preemptions, restart, slow, arrived float64 // as a Scorer's metrics weigh the members of groups
+	for i := range all {
+		o := &all[i]
+		n := float64(o.Members)
+		jobs, wait, preemptions = jobs+n, wait+n*o.Wait.Seconds(), preemptions+n*float64(o.Preemptions)
+		restart += o.Restart.Seconds()
+		if int(o.ID) >= len(x.Left) {
+			slow, arrived = slow+o.Slowdown, arrived+1
+		}
+	}
+	values := map[string]float64{"avg_queue_s": wait / jobs, "preemptions_per_job": preemptions / jobs,
+		"restart_s_per_job": restart / float64(len(all))}
+	if arrived > 0 {
+		values["slowdown"] = slow / arrived
+	}
+	for i := range configs {
+		if !configs[i].Equal(c) {
+			continue
+		}
+		if w.inFutures[i] == nil {
+			w.inFutures[i] = map[string][]float64{}
+			for _, name := range MetricNames[:4] {
+				w.inFutures[i][name] = make([]float64, len(w.futures))
+			}
+		}
+		for name, of := range w.inFutures[i] {
+			if v, known := values[name]; known {
+				of[k] = v
+			} else {
+				delete(w.inFutures[i], name)
+			}
+		}
+	}
 }
 
 type scenarioJob struct {

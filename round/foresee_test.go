@@ -1,6 +1,7 @@
 package round
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -36,6 +37,12 @@ func TestForesee(t *testing.T) {
 		t.Errorf("%d simulations of %d configurations on %d futures", simulations, len(configs), futures)
 	}
 	for i := range out {
+		for _, name := range []string{"avg_queue_s", "restart_s_per_job", "slowdown", "preemptions_per_job"} {
+			low, high := slices.Min(out[i].InFutures[name]), slices.Max(out[i].InFutures[name])
+			if m := out[i].Metrics[name]; len(out[i].InFutures[name]) != futures || m < low-1e-9 || m > high+1e-9 {
+				t.Errorf("configuration %d: %s is %v in all futures, %v in each", i, name, m, out[i].InFutures[name])
+			}
+		}
 		if (out[i].Groups != nil) != (i == len(out)-1) {
 			t.Errorf("configuration %d: %+v", i, out[i].Groups)
 		}

@@ -256,6 +256,9 @@ func TestDecide(t *testing.T) {
 	p.check("proposal", "(?s)waits for a decision.*What changes.*preemptions per job.*Winners and losers.*all jobs.*"+
 		"What speaks against it.*Earlier promises.*_limit off")
 
+	// Each metric has its range over the futures.
+	p.sees(`(?s)mean wait\s[^%]* to [^%]*%[^%]*%.to.[^%]*% over futures.*preemptions per job\s`)
+
 	// The chart by the keyboard.
 	p.do(chromedp.Focus(".chart svg[aria-label*=future]"), chromedp.KeyEvent(kb.End))
 	p.sees(`future 4: if nothing changes .*; revision ` + number)

@@ -149,6 +149,7 @@ export interface Outlook {
   objectives?: number[];
   objective?: number;
   metrics?: Record<string, number>;
+  metricsInFutures?: Record<string, { values?: number[] }>;
 }
 
 export interface Group {

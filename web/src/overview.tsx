@@ -240,10 +240,10 @@ function Saved(p: { name: string; revision: string; style: Style }) {
   const d = useLoaded(`gain of ${p.name} ${p.revision}`, () => get<TuningGain>(path(p.name, "tuningGain")), longPeriod), g = d.data;
   if (!g) return d.failure ? <Fault failure={d.failure} /> : <span class="soft" role="status">What came is replayed with the registered defaults…<br /></span>;
   if (!g.savedHours) return <span class="soft">not compared with the registered defaults: {g.noGainReason}<br /></span>;
-  const jobs = g.jobCount ?? 0, q = (hours = 0) => f.seconds((hours * 3600) / (jobs || 1), p.style.unit);
+  const jobs = g.jobCount ?? 0, q = (hours = 0) => f.seconds(Math.round((hours * 3600e3) / (jobs || 1)) / 1000, p.style.unit);
   const { low = 0, middle = 0, high = 0 } = g.savedHours, unclear = low <= 0 && high >= 0;
   const band = (b: Band = {}) => `${q(b.middle)} (${q(b.low)} to ${q(b.high)})`;
-  const change = g.defaultDelayHours?.middle ? `, ${f.percent(-middle / g.defaultDelayHours.middle)}` : "";
+  const change = g.defaultDelayHours?.middle && !unclear ? `, ${f.percent(-middle / g.defaultDelayHours.middle)}` : "";
   return (
     <>
       <From kind="simulated" /> <span class={unclear ? "same-t" : middle > 0 ? "good-t" : "bad-t"}>{

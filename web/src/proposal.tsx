@@ -385,15 +385,18 @@ function Native(p: { from?: string; to: string }) {
 export function Effects(p: { from: NonNullable<Explanation["from"]>; to: NonNullable<Explanation["to"]>; metric: string; style: Style }) {
   const rows = [
     { metric: p.metric, from: p.from.objective, to: p.to.objective, of: [p.from.objectives, p.to.objectives] as const },
-    ...Object.keys(p.from.metrics ?? {}).sort().map((m) => ({ metric: m, from: p.from.metrics?.[m], to: p.to.metrics?.[m], of: undefined })),
+    ...Object.keys(p.from.metricsInFutures ?? {}).sort().map((m) => ({ metric: m, from: p.from.metrics?.[m], to: p.to.metrics?.[m],
+      of: [p.from.metricsInFutures?.[m]?.values, p.to.metricsInFutures?.[m]?.values] as const })),
   ];
   const q = (m: string, v?: number) => f.quantity(m, v, p.style.unit);
+  const range = (m: string, values: number[] = []) => values.length > 1 &&
+    <span class="what soft">{q(m, Math.min(...values))} to {q(m, Math.max(...values))}</span>;
   return (
     <Table caption="Effects on each metric" rows={rows} columns={[
       { name: "Metric", text: true, cell: (r) => f.metricName(r.metric) },
-      { name: "If nothing changes", kind: "simulated", cell: (r) => q(r.metric, r.from) },
-      { name: "With it", kind: "simulated", cell: (r) => q(r.metric, r.to) },
-      { name: "Change", kind: "simulated", cell: (r) => r.from && r.to !== undefined ? <><Change share={r.to / r.from - 1} />{r.of && spread(r.of)}</> : "–" },
+      { name: "If nothing changes", kind: "simulated", cell: (r) => <>{q(r.metric, r.from)}{range(r.metric, r.of[0])}</> },
+      { name: "With it", kind: "simulated", cell: (r) => <>{q(r.metric, r.to)}{range(r.metric, r.of[1])}</> },
+      { name: "Change", kind: "simulated", cell: (r) => r.from && r.to !== undefined ? <><Change share={r.to / r.from - 1} />{spread(r.of)}</> : "–" },
     ]} />
   );
 }

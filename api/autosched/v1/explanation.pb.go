@@ -73,7 +73,7 @@ func (x ExplainConfigurationRequest_CompareTo) Number() protoreflect.EnumNumber 
 
 // Deprecated: Use ExplainConfigurationRequest_CompareTo.Descriptor instead.
 func (ExplainConfigurationRequest_CompareTo) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{9, 0}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{10, 0}
 }
 
 // Which layer of the graph a variable is in: each may change those of the same layer, but for parameters
@@ -127,7 +127,7 @@ func (x CausalModel_Node_Layer) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CausalModel_Node_Layer.Descriptor instead.
 func (CausalModel_Node_Layer) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{13, 0, 0}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{14, 0, 0}
 }
 
 type ValidateParametersRequest struct {
@@ -882,6 +882,9 @@ type Outlook struct {
 	// Means over the futures: avg_queue_s, the queueing delay, and restart_s_per_job, the time lost to restarts, in
 	// seconds; slowdown, how much longer jobs that arrive run than alone; preemptions_per_job.
 	Metrics map[string]float64 `protobuf:"bytes,4,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// The metrics in each future, in the order of objectives. It lacks those that a future has not: the slowdown of jobs
+	// that arrive, where none does.
+	MetricsInFutures map[string]*MetricValues `protobuf:"bytes,6,rep,name=metrics_in_futures,json=metricsInFutures,proto3" json:"metrics_in_futures,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What it draws. WhatIf has it where the service has a power model, explanations where the objective
 	// or a constraint counts energy.
 	Energy        *EnergyUse `protobuf:"bytes,5,opt,name=energy,proto3" json:"energy,omitempty"`
@@ -947,9 +950,61 @@ func (x *Outlook) GetMetrics() map[string]float64 {
 	return nil
 }
 
+func (x *Outlook) GetMetricsInFutures() map[string]*MetricValues {
+	if x != nil {
+		return x.MetricsInFutures
+	}
+	return nil
+}
+
 func (x *Outlook) GetEnergy() *EnergyUse {
 	if x != nil {
 		return x.Energy
+	}
+	return nil
+}
+
+// MetricValues are values of a metric.
+type MetricValues struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Values        []float64              `protobuf:"fixed64,1,rep,packed,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricValues) Reset() {
+	*x = MetricValues{}
+	mi := &file_autosched_v1_explanation_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricValues) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricValues) ProtoMessage() {}
+
+func (x *MetricValues) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_explanation_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricValues.ProtoReflect.Descriptor instead.
+func (*MetricValues) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *MetricValues) GetValues() []float64 {
+	if x != nil {
+		return x.Values
 	}
 	return nil
 }
@@ -968,7 +1023,7 @@ type ExplainConfigurationRequest struct {
 
 func (x *ExplainConfigurationRequest) Reset() {
 	*x = ExplainConfigurationRequest{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[9]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1035,7 @@ func (x *ExplainConfigurationRequest) String() string {
 func (*ExplainConfigurationRequest) ProtoMessage() {}
 
 func (x *ExplainConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[9]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1048,7 @@ func (x *ExplainConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*ExplainConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{9}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExplainConfigurationRequest) GetName() string {
@@ -1052,7 +1107,7 @@ type ExplainConfigurationResponse struct {
 
 func (x *ExplainConfigurationResponse) Reset() {
 	*x = ExplainConfigurationResponse{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[10]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1064,7 +1119,7 @@ func (x *ExplainConfigurationResponse) String() string {
 func (*ExplainConfigurationResponse) ProtoMessage() {}
 
 func (x *ExplainConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[10]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1077,7 +1132,7 @@ func (x *ExplainConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*ExplainConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{10}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExplainConfigurationResponse) GetSummary() string {
@@ -1201,7 +1256,7 @@ type ParameterContribution struct {
 
 func (x *ParameterContribution) Reset() {
 	*x = ParameterContribution{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[11]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1268,7 @@ func (x *ParameterContribution) String() string {
 func (*ParameterContribution) ProtoMessage() {}
 
 func (x *ParameterContribution) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[11]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1281,7 @@ func (x *ParameterContribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParameterContribution.ProtoReflect.Descriptor instead.
 func (*ParameterContribution) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{11}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ParameterContribution) GetParameterId() string {
@@ -1288,7 +1343,7 @@ type GetCausalModelRequest struct {
 
 func (x *GetCausalModelRequest) Reset() {
 	*x = GetCausalModelRequest{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[12]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1355,7 @@ func (x *GetCausalModelRequest) String() string {
 func (*GetCausalModelRequest) ProtoMessage() {}
 
 func (x *GetCausalModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[12]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1368,7 @@ func (x *GetCausalModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCausalModelRequest.ProtoReflect.Descriptor instead.
 func (*GetCausalModelRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetCausalModelRequest) GetName() string {
@@ -1344,7 +1399,7 @@ type CausalModel struct {
 
 func (x *CausalModel) Reset() {
 	*x = CausalModel{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[13]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1411,7 @@ func (x *CausalModel) String() string {
 func (*CausalModel) ProtoMessage() {}
 
 func (x *CausalModel) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[13]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1424,7 @@ func (x *CausalModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CausalModel.ProtoReflect.Descriptor instead.
 func (*CausalModel) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CausalModel) GetName() string {
@@ -1428,7 +1483,7 @@ type CausalPath struct {
 
 func (x *CausalPath) Reset() {
 	*x = CausalPath{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[14]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1495,7 @@ func (x *CausalPath) String() string {
 func (*CausalPath) ProtoMessage() {}
 
 func (x *CausalPath) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[14]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1508,7 @@ func (x *CausalPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CausalPath.ProtoReflect.Descriptor instead.
 func (*CausalPath) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CausalPath) GetMetricIds() []string {
@@ -1495,7 +1550,7 @@ type ParameterEffect struct {
 
 func (x *ParameterEffect) Reset() {
 	*x = ParameterEffect{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[15]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1507,7 +1562,7 @@ func (x *ParameterEffect) String() string {
 func (*ParameterEffect) ProtoMessage() {}
 
 func (x *ParameterEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[15]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1520,7 +1575,7 @@ func (x *ParameterEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParameterEffect.ProtoReflect.Descriptor instead.
 func (*ParameterEffect) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{15}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ParameterEffect) GetParameterId() string {
@@ -1593,7 +1648,7 @@ type CausalModel_Node struct {
 
 func (x *CausalModel_Node) Reset() {
 	*x = CausalModel_Node{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[22]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1605,7 +1660,7 @@ func (x *CausalModel_Node) String() string {
 func (*CausalModel_Node) ProtoMessage() {}
 
 func (x *CausalModel_Node) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[22]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1618,7 +1673,7 @@ func (x *CausalModel_Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CausalModel_Node.ProtoReflect.Descriptor instead.
 func (*CausalModel_Node) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{13, 0}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{14, 0}
 }
 
 func (x *CausalModel_Node) GetId() string {
@@ -1658,7 +1713,7 @@ type CausalModel_Edge struct {
 
 func (x *CausalModel_Edge) Reset() {
 	*x = CausalModel_Edge{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[23]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1725,7 @@ func (x *CausalModel_Edge) String() string {
 func (*CausalModel_Edge) ProtoMessage() {}
 
 func (x *CausalModel_Edge) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[23]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1738,7 @@ func (x *CausalModel_Edge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CausalModel_Edge.ProtoReflect.Descriptor instead.
 func (*CausalModel_Edge) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{13, 1}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{14, 1}
 }
 
 func (x *CausalModel_Edge) GetFrom() string {
@@ -1810,7 +1865,7 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\n" +
 	"mean_error\x18\a \x01(\x01R\tmeanError\x12%\n" +
 	"\x0ebaseline_error\x18\b \x01(\x01R\rbaselineError\x12A\n" +
-	"\x0escheduler_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\"\x90\x03\n" +
+	"\x0escheduler_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\"\xcc\x04\n" +
 	"\aOutlook\x12E\n" +
 	"\n" +
 	"parameters\x18\x01 \x03(\v2%.autosched.v1.Outlook.ParametersEntryR\n" +
@@ -1819,14 +1874,20 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"objectives\x18\x02 \x03(\x01R\n" +
 	"objectives\x12\x1c\n" +
 	"\tobjective\x18\x03 \x01(\x01R\tobjective\x12<\n" +
-	"\ametrics\x18\x04 \x03(\v2\".autosched.v1.Outlook.MetricsEntryR\ametrics\x12/\n" +
+	"\ametrics\x18\x04 \x03(\v2\".autosched.v1.Outlook.MetricsEntryR\ametrics\x12Y\n" +
+	"\x12metrics_in_futures\x18\x06 \x03(\v2+.autosched.v1.Outlook.MetricsInFuturesEntryR\x10metricsInFutures\x12/\n" +
 	"\x06energy\x18\x05 \x01(\v2\x17.autosched.v1.EnergyUseR\x06energy\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\x1a:\n" +
 	"\fMetricsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\x87\x02\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\x1a_\n" +
+	"\x15MetricsInFuturesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x120\n" +
+	"\x05value\x18\x02 \x01(\v2\x1a.autosched.v1.MetricValuesR\x05value:\x028\x01\"&\n" +
+	"\fMetricValues\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\x01R\x06values\"\x87\x02\n" +
 	"\x1bExplainConfigurationRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12W\n" +
 	"\n" +
@@ -1925,7 +1986,7 @@ func file_autosched_v1_explanation_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_explanation_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_autosched_v1_explanation_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_autosched_v1_explanation_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_autosched_v1_explanation_proto_goTypes = []any{
 	(ExplainConfigurationRequest_CompareTo)(0), // 0: autosched.v1.ExplainConfigurationRequest.CompareTo
 	(CausalModel_Node_Layer)(0),                // 1: autosched.v1.CausalModel.Node.Layer
@@ -1938,78 +1999,82 @@ var file_autosched_v1_explanation_proto_goTypes = []any{
 	(*CausalPrediction)(nil),                   // 8: autosched.v1.CausalPrediction
 	(*CausalReliability)(nil),                  // 9: autosched.v1.CausalReliability
 	(*Outlook)(nil),                            // 10: autosched.v1.Outlook
-	(*ExplainConfigurationRequest)(nil),        // 11: autosched.v1.ExplainConfigurationRequest
-	(*ExplainConfigurationResponse)(nil),       // 12: autosched.v1.ExplainConfigurationResponse
-	(*ParameterContribution)(nil),              // 13: autosched.v1.ParameterContribution
-	(*GetCausalModelRequest)(nil),              // 14: autosched.v1.GetCausalModelRequest
-	(*CausalModel)(nil),                        // 15: autosched.v1.CausalModel
-	(*CausalPath)(nil),                         // 16: autosched.v1.CausalPath
-	(*ParameterEffect)(nil),                    // 17: autosched.v1.ParameterEffect
-	nil,                                        // 18: autosched.v1.ValidateParametersRequest.ParametersEntry
-	nil,                                        // 19: autosched.v1.ValidateParametersResponse.ParametersEntry
-	nil,                                        // 20: autosched.v1.WhatIfRequest.ParametersEntry
-	nil,                                        // 21: autosched.v1.Outlook.ParametersEntry
-	nil,                                        // 22: autosched.v1.Outlook.MetricsEntry
-	nil,                                        // 23: autosched.v1.ParameterContribution.DeltaMetricsEntry
-	(*CausalModel_Node)(nil),                   // 24: autosched.v1.CausalModel.Node
-	(*CausalModel_Edge)(nil),                   // 25: autosched.v1.CausalModel.Edge
-	(*structpb.Value)(nil),                     // 26: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil),              // 27: google.protobuf.Timestamp
-	(*EnergyUse)(nil),                          // 28: autosched.v1.EnergyUse
-	(*Round_Candidate)(nil),                    // 29: autosched.v1.Round.Candidate
+	(*MetricValues)(nil),                       // 11: autosched.v1.MetricValues
+	(*ExplainConfigurationRequest)(nil),        // 12: autosched.v1.ExplainConfigurationRequest
+	(*ExplainConfigurationResponse)(nil),       // 13: autosched.v1.ExplainConfigurationResponse
+	(*ParameterContribution)(nil),              // 14: autosched.v1.ParameterContribution
+	(*GetCausalModelRequest)(nil),              // 15: autosched.v1.GetCausalModelRequest
+	(*CausalModel)(nil),                        // 16: autosched.v1.CausalModel
+	(*CausalPath)(nil),                         // 17: autosched.v1.CausalPath
+	(*ParameterEffect)(nil),                    // 18: autosched.v1.ParameterEffect
+	nil,                                        // 19: autosched.v1.ValidateParametersRequest.ParametersEntry
+	nil,                                        // 20: autosched.v1.ValidateParametersResponse.ParametersEntry
+	nil,                                        // 21: autosched.v1.WhatIfRequest.ParametersEntry
+	nil,                                        // 22: autosched.v1.Outlook.ParametersEntry
+	nil,                                        // 23: autosched.v1.Outlook.MetricsEntry
+	nil,                                        // 24: autosched.v1.Outlook.MetricsInFuturesEntry
+	nil,                                        // 25: autosched.v1.ParameterContribution.DeltaMetricsEntry
+	(*CausalModel_Node)(nil),                   // 26: autosched.v1.CausalModel.Node
+	(*CausalModel_Edge)(nil),                   // 27: autosched.v1.CausalModel.Edge
+	(*structpb.Value)(nil),                     // 28: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil),              // 29: google.protobuf.Timestamp
+	(*EnergyUse)(nil),                          // 30: autosched.v1.EnergyUse
+	(*Round_Candidate)(nil),                    // 31: autosched.v1.Round.Candidate
 }
 var file_autosched_v1_explanation_proto_depIdxs = []int32{
-	18, // 0: autosched.v1.ValidateParametersRequest.parameters:type_name -> autosched.v1.ValidateParametersRequest.ParametersEntry
-	19, // 1: autosched.v1.ValidateParametersResponse.parameters:type_name -> autosched.v1.ValidateParametersResponse.ParametersEntry
+	19, // 0: autosched.v1.ValidateParametersRequest.parameters:type_name -> autosched.v1.ValidateParametersRequest.ParametersEntry
+	20, // 1: autosched.v1.ValidateParametersResponse.parameters:type_name -> autosched.v1.ValidateParametersResponse.ParametersEntry
 	4,  // 2: autosched.v1.ValidateParametersResponse.changes:type_name -> autosched.v1.ParameterChange
-	26, // 3: autosched.v1.ParameterChange.from:type_name -> google.protobuf.Value
-	26, // 4: autosched.v1.ParameterChange.to:type_name -> google.protobuf.Value
-	20, // 5: autosched.v1.WhatIfRequest.parameters:type_name -> autosched.v1.WhatIfRequest.ParametersEntry
-	27, // 6: autosched.v1.WhatIfResponse.scheduler_time:type_name -> google.protobuf.Timestamp
+	28, // 3: autosched.v1.ParameterChange.from:type_name -> google.protobuf.Value
+	28, // 4: autosched.v1.ParameterChange.to:type_name -> google.protobuf.Value
+	21, // 5: autosched.v1.WhatIfRequest.parameters:type_name -> autosched.v1.WhatIfRequest.ParametersEntry
+	29, // 6: autosched.v1.WhatIfResponse.scheduler_time:type_name -> google.protobuf.Timestamp
 	10, // 7: autosched.v1.WhatIfResponse.incumbent:type_name -> autosched.v1.Outlook
 	10, // 8: autosched.v1.WhatIfResponse.candidate:type_name -> autosched.v1.Outlook
 	8,  // 9: autosched.v1.WhatIfResponse.causal_prediction:type_name -> autosched.v1.CausalPrediction
 	7,  // 10: autosched.v1.WhatIfResponse.groups:type_name -> autosched.v1.GroupChange
 	9,  // 11: autosched.v1.CausalPrediction.reliability:type_name -> autosched.v1.CausalReliability
-	27, // 12: autosched.v1.CausalReliability.scheduler_time:type_name -> google.protobuf.Timestamp
-	21, // 13: autosched.v1.Outlook.parameters:type_name -> autosched.v1.Outlook.ParametersEntry
-	22, // 14: autosched.v1.Outlook.metrics:type_name -> autosched.v1.Outlook.MetricsEntry
-	28, // 15: autosched.v1.Outlook.energy:type_name -> autosched.v1.EnergyUse
-	0,  // 16: autosched.v1.ExplainConfigurationRequest.compare_to:type_name -> autosched.v1.ExplainConfigurationRequest.CompareTo
-	10, // 17: autosched.v1.ExplainConfigurationResponse.from:type_name -> autosched.v1.Outlook
-	10, // 18: autosched.v1.ExplainConfigurationResponse.to:type_name -> autosched.v1.Outlook
-	13, // 19: autosched.v1.ExplainConfigurationResponse.parameter_contributions:type_name -> autosched.v1.ParameterContribution
-	29, // 20: autosched.v1.ExplainConfigurationResponse.rejected_alternatives:type_name -> autosched.v1.Round.Candidate
-	9,  // 21: autosched.v1.ExplainConfigurationResponse.causal_reliability:type_name -> autosched.v1.CausalReliability
-	7,  // 22: autosched.v1.ExplainConfigurationResponse.groups:type_name -> autosched.v1.GroupChange
-	26, // 23: autosched.v1.ParameterContribution.from:type_name -> google.protobuf.Value
-	26, // 24: autosched.v1.ParameterContribution.to:type_name -> google.protobuf.Value
-	23, // 25: autosched.v1.ParameterContribution.delta_metrics:type_name -> autosched.v1.ParameterContribution.DeltaMetricsEntry
-	4,  // 26: autosched.v1.ParameterContribution.adapted:type_name -> autosched.v1.ParameterChange
-	16, // 27: autosched.v1.ParameterContribution.causal_paths:type_name -> autosched.v1.CausalPath
-	9,  // 28: autosched.v1.CausalModel.reliability:type_name -> autosched.v1.CausalReliability
-	24, // 29: autosched.v1.CausalModel.nodes:type_name -> autosched.v1.CausalModel.Node
-	25, // 30: autosched.v1.CausalModel.edges:type_name -> autosched.v1.CausalModel.Edge
-	17, // 31: autosched.v1.CausalModel.parameter_effects:type_name -> autosched.v1.ParameterEffect
-	16, // 32: autosched.v1.ParameterEffect.paths:type_name -> autosched.v1.CausalPath
-	26, // 33: autosched.v1.ValidateParametersRequest.ParametersEntry.value:type_name -> google.protobuf.Value
-	26, // 34: autosched.v1.ValidateParametersResponse.ParametersEntry.value:type_name -> google.protobuf.Value
-	26, // 35: autosched.v1.WhatIfRequest.ParametersEntry.value:type_name -> google.protobuf.Value
-	26, // 36: autosched.v1.Outlook.ParametersEntry.value:type_name -> google.protobuf.Value
-	1,  // 37: autosched.v1.CausalModel.Node.layer:type_name -> autosched.v1.CausalModel.Node.Layer
-	2,  // 38: autosched.v1.ExplanationService.ValidateParameters:input_type -> autosched.v1.ValidateParametersRequest
-	5,  // 39: autosched.v1.ExplanationService.WhatIf:input_type -> autosched.v1.WhatIfRequest
-	11, // 40: autosched.v1.ExplanationService.ExplainConfiguration:input_type -> autosched.v1.ExplainConfigurationRequest
-	14, // 41: autosched.v1.ExplanationService.GetCausalModel:input_type -> autosched.v1.GetCausalModelRequest
-	3,  // 42: autosched.v1.ExplanationService.ValidateParameters:output_type -> autosched.v1.ValidateParametersResponse
-	6,  // 43: autosched.v1.ExplanationService.WhatIf:output_type -> autosched.v1.WhatIfResponse
-	12, // 44: autosched.v1.ExplanationService.ExplainConfiguration:output_type -> autosched.v1.ExplainConfigurationResponse
-	15, // 45: autosched.v1.ExplanationService.GetCausalModel:output_type -> autosched.v1.CausalModel
-	42, // [42:46] is the sub-list for method output_type
-	38, // [38:42] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	29, // 12: autosched.v1.CausalReliability.scheduler_time:type_name -> google.protobuf.Timestamp
+	22, // 13: autosched.v1.Outlook.parameters:type_name -> autosched.v1.Outlook.ParametersEntry
+	23, // 14: autosched.v1.Outlook.metrics:type_name -> autosched.v1.Outlook.MetricsEntry
+	24, // 15: autosched.v1.Outlook.metrics_in_futures:type_name -> autosched.v1.Outlook.MetricsInFuturesEntry
+	30, // 16: autosched.v1.Outlook.energy:type_name -> autosched.v1.EnergyUse
+	0,  // 17: autosched.v1.ExplainConfigurationRequest.compare_to:type_name -> autosched.v1.ExplainConfigurationRequest.CompareTo
+	10, // 18: autosched.v1.ExplainConfigurationResponse.from:type_name -> autosched.v1.Outlook
+	10, // 19: autosched.v1.ExplainConfigurationResponse.to:type_name -> autosched.v1.Outlook
+	14, // 20: autosched.v1.ExplainConfigurationResponse.parameter_contributions:type_name -> autosched.v1.ParameterContribution
+	31, // 21: autosched.v1.ExplainConfigurationResponse.rejected_alternatives:type_name -> autosched.v1.Round.Candidate
+	9,  // 22: autosched.v1.ExplainConfigurationResponse.causal_reliability:type_name -> autosched.v1.CausalReliability
+	7,  // 23: autosched.v1.ExplainConfigurationResponse.groups:type_name -> autosched.v1.GroupChange
+	28, // 24: autosched.v1.ParameterContribution.from:type_name -> google.protobuf.Value
+	28, // 25: autosched.v1.ParameterContribution.to:type_name -> google.protobuf.Value
+	25, // 26: autosched.v1.ParameterContribution.delta_metrics:type_name -> autosched.v1.ParameterContribution.DeltaMetricsEntry
+	4,  // 27: autosched.v1.ParameterContribution.adapted:type_name -> autosched.v1.ParameterChange
+	17, // 28: autosched.v1.ParameterContribution.causal_paths:type_name -> autosched.v1.CausalPath
+	9,  // 29: autosched.v1.CausalModel.reliability:type_name -> autosched.v1.CausalReliability
+	26, // 30: autosched.v1.CausalModel.nodes:type_name -> autosched.v1.CausalModel.Node
+	27, // 31: autosched.v1.CausalModel.edges:type_name -> autosched.v1.CausalModel.Edge
+	18, // 32: autosched.v1.CausalModel.parameter_effects:type_name -> autosched.v1.ParameterEffect
+	17, // 33: autosched.v1.ParameterEffect.paths:type_name -> autosched.v1.CausalPath
+	28, // 34: autosched.v1.ValidateParametersRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	28, // 35: autosched.v1.ValidateParametersResponse.ParametersEntry.value:type_name -> google.protobuf.Value
+	28, // 36: autosched.v1.WhatIfRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	28, // 37: autosched.v1.Outlook.ParametersEntry.value:type_name -> google.protobuf.Value
+	11, // 38: autosched.v1.Outlook.MetricsInFuturesEntry.value:type_name -> autosched.v1.MetricValues
+	1,  // 39: autosched.v1.CausalModel.Node.layer:type_name -> autosched.v1.CausalModel.Node.Layer
+	2,  // 40: autosched.v1.ExplanationService.ValidateParameters:input_type -> autosched.v1.ValidateParametersRequest
+	5,  // 41: autosched.v1.ExplanationService.WhatIf:input_type -> autosched.v1.WhatIfRequest
+	12, // 42: autosched.v1.ExplanationService.ExplainConfiguration:input_type -> autosched.v1.ExplainConfigurationRequest
+	15, // 43: autosched.v1.ExplanationService.GetCausalModel:input_type -> autosched.v1.GetCausalModelRequest
+	3,  // 44: autosched.v1.ExplanationService.ValidateParameters:output_type -> autosched.v1.ValidateParametersResponse
+	6,  // 45: autosched.v1.ExplanationService.WhatIf:output_type -> autosched.v1.WhatIfResponse
+	13, // 46: autosched.v1.ExplanationService.ExplainConfiguration:output_type -> autosched.v1.ExplainConfigurationResponse
+	16, // 47: autosched.v1.ExplanationService.GetCausalModel:output_type -> autosched.v1.CausalModel
+	44, // [44:48] is the sub-list for method output_type
+	40, // [40:44] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_explanation_proto_init() }
@@ -2025,7 +2090,7 @@ func file_autosched_v1_explanation_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_explanation_proto_rawDesc), len(file_autosched_v1_explanation_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

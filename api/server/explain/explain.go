@@ -121,8 +121,15 @@ func (s *Service) WhatIf(ctx context.Context, req *pb.WhatIfRequest) (*pb.WhatIf
 }
 
 func outlookToProto(o *round.Outlook) *pb.Outlook {
-	return &pb.Outlook{Parameters: convert.ConfigToProto(o.Config), Objectives: o.Objective, Objective: o.Mean(),
+	out := &pb.Outlook{Parameters: convert.ConfigToProto(o.Config), Objectives: o.Objective, Objective: o.Mean(),
 		Metrics: o.Metrics, Energy: render.EnergyUse(o.Energy)}
+	for name, values := range o.InFutures {
+		if out.MetricsInFutures == nil {
+			out.MetricsInFutures = map[string]*pb.MetricValues{}
+		}
+		out.MetricsInFutures[name] = &pb.MetricValues{Values: values}
+	}
+	return out
 }
 
 // groupsToProto has the jobs of a number of futures as means.
