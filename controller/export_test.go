@@ -60,6 +60,9 @@ func (s *Service) Preload(all []Request) {
 	}
 }
 
+// AskedZero is the clock's beginning of AskedWaits.
+var AskedZero = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // AskedWaits is why a job of a scheduler with a space waits at an instant of a ledger, by the simulation.
 func AskedWaits(ctx context.Context, scheduler string, of *space.Space, l *workload.Ledger, job string,
 	at time.Duration) (out Waits, err error) {
@@ -67,7 +70,7 @@ func AskedWaits(ctx context.Context, scheduler string, of *space.Space, l *workl
 	if out.Waits, err = l.Waits(ctx, &h, at); err != nil {
 		return out, err
 	}
-	v := &snapshot{Scheduler: Scheduler{Registration: Registration{Type: scheduler}}, space: of}
+	v := &snapshot{Scheduler: Scheduler{Registration: Registration{Type: scheduler}, Zero: AskedZero}, space: of}
 	return out, out.ask(ctx, nil, v, l, job)
 }
 

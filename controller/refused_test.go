@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -39,7 +40,8 @@ func refused(t *testing.T, scheduler string, cluster workload.Cluster,
 }
 
 // TestWhyRefused: the simulated scheduler says why a job waits for which there is room: a reservation of backfill, with
-// the time limit that would not reach it; a limit; a cohort without quota; and no reason where the scheduler starts it.
+// the time limit that would not reach it; a limit; a cohort without quota; an advance reservation; the depth of a
+// cycle; and no reason where the scheduler starts it, at once or at its next cycle.
 func TestWhyRefused(t *testing.T) {
 	two := workload.Uniform(2, 8)
 	submit := func(l *workload.Ledger, id string, minute, gpus int, r workload.Request, tenant string) workload.Job {
@@ -91,5 +93,34 @@ func TestWhyRefused(t *testing.T) {
 	})
 	if got.Cause != simulator.NoReason || got.Cycle {
 		t.Errorf("the simulation starts it: %+v", got)
+	}
+
+	got = refused(t, "slurm", two, func(l *workload.Ledger) {
+		start(l, submit(l, "asked", 2, 8, hours(1), ""), 3, "n1", 8)
+	})
+	if got.Cause != simulator.NoReason || !got.Cycle || got.Duration != time.Minute {
+		t.Errorf("the next cycle starts it: %+v", got)
+	}
+
+	apart := two
+	apart.Site.Reservations = []workload.Reservation{{From: controller.AskedZero.Add(time.Hour),
+		To: controller.AskedZero.Add(9 * time.Hour), Nodes: []workload.ReservedNode{{Number: 1}}}}
+	got = refused(t, "slurm", apart, func(l *workload.Ledger) {
+		start(l, submit(l, "runs", 0, 8, hours(2), ""), 0, "n1", 8)
+		submit(l, "asked", 2, 8, hours(2), "") // would run into the reservation
+	})
+	if got.Cause != simulator.Closed {
+		t.Errorf("an advance reservation: %+v", got)
+	}
+
+	got = refused(t, "slurm", two, func(l *workload.Ledger) {
+		start(l, submit(l, "runs", 0, 8, hours(2), ""), 0, "n1", 8)
+		for i := range 600 { // more than a cycle of backfill tries
+			submit(l, fmt.Sprint("head", i), 1, 16, hours(2), "")
+		}
+		submit(l, "asked", 2, 8, hours(1), "")
+	})
+	if got.Cause != simulator.Depth || got.Detail == "" {
+		t.Errorf("the depth of a cycle: %+v", got)
 	}
 }

@@ -52,8 +52,9 @@ func (s *Snapshot) Refusal(ctx context.Context, scheduler string, c space.Config
 	o := s.Simulator
 	o.EventBudget, o.Past = eventsPerJob*len(left)+1000, past
 	var sim simulator.Sim
+	clock := workload.NewSorted("", s.Zero, nil, false) // of advance reservations
 	err = s.Turn.Run(func() error {
-		if err := sim.Resume(state, left, nil, policy, o); err != nil {
+		if err := sim.Resume(state, left, clock, policy, o); err != nil {
 			return err
 		}
 		for _, span := range refusalSpans {

@@ -7,6 +7,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -63,6 +64,45 @@ func TestWaitsOfLessThanASecond(t *testing.T) {
 	for i, w := range got.GetWaits() {
 		if w.GetCause() != want[i] {
 			t.Errorf("wait %d is %v, want %v", i, w.GetCause(), want[i])
+		}
+	}
+}
+
+// modelledWaits has one job with a wait of each answer of a simulated scheduler, the longest first.
+type modelledWaits struct {
+	ended
+	all []controller.ModelledWait
+}
+
+func (m modelledWaits) Waits(context.Context, string, string) (w controller.Waits, err error) {
+	for i := range m.all {
+		m.all[i].Duration = time.Duration(len(m.all)-i) * time.Minute
+	}
+	w.Modelled, w.Asked = m.all, len(m.all)
+	return w, nil
+}
+
+// TestModelledWaits: the causes of a simulated scheduler, with what it says about them.
+func TestModelledWaits(t *testing.T) {
+	want := []pb.ExplainJobResponse_Cause{pb.ExplainJobResponse_CYCLE, pb.ExplainJobResponse_FRAGMENTED,
+		pb.ExplainJobResponse_LIMIT, pb.ExplainJobResponse_QUOTA, pb.ExplainJobResponse_RESERVED,
+		pb.ExplainJobResponse_SET_APART, pb.ExplainJobResponse_DEPTH, pb.ExplainJobResponse_BEHIND_OTHERS,
+		pb.ExplainJobResponse_BEHIND_OTHERS, pb.ExplainJobResponse_UNKNOWN}
+	all := []controller.ModelledWait{{Cycle: true}, {Split: true}, {Cause: simulator.Limited},
+		{Cause: simulator.OverQuota}, {Cause: simulator.Reserved}, {Cause: simulator.Closed}, {Cause: simulator.Depth},
+		{Cause: simulator.Behind}, {Cause: simulator.Taken}, {Cause: simulator.NoReason}}
+	for i := range all {
+		all[i].Detail = want[i].String()
+	}
+	got, err := New(Config{Controller: modelledWaits{all: all}}).ExplainJob(t.Context(),
+		&pb.ExplainJobRequest{Name: "schedulers/prod/jobs/a"})
+	if err != nil || len(got.GetWaits()) != len(want) || got.GetSimulatedInstantCount() != int32(len(all)) {
+		t.Fatal(got, err)
+	}
+	for i, w := range got.GetWaits() {
+		said := w.GetDetail() == want[i].String() || all[i].Cause == simulator.NoReason && w.GetDetail() != ""
+		if w.GetCause() != want[i] || !w.GetSimulated() || !said {
+			t.Errorf("%+v is %v, want %v", all[i], w, want[i])
 		}
 	}
 }
