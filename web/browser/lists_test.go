@@ -3,6 +3,8 @@ package browser
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -109,4 +111,27 @@ func TestTimelinePage(t *testing.T) {
 	p.sees("(?s)a finding is open.*Marks.*(fragmentation|queue spiral)")
 	p.visit(s.pages + "/schedulers/demo/tenants?days=28")
 	p.check("tenants", "(?s)Shares.*Chart of shares.*[1-9][0-9.]*\\x{a0}%")
+}
+
+// TestSimulatedCause: a job's page says which limit keeps it waiting by the simulated scheduler, and says that it is
+// simulated.
+func TestSimulatedCause(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
+	cluster := filepath.Join(t.TempDir(), "cluster.json")
+	if err := os.WriteFile(cluster, []byte(`{"groups": [{"nodes": 2, "gpus_per_node": 8}], "site": {"qos": [{"name": "q"}],
+		"limits": [{"qos": "q", "each": "user", "resource": "gpus", "own": 8}]}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.call(t, "scheduler", "register", "--builtin", "slurm", "--id", "site", "--cluster", cluster)
+	job := `{"jobId":%q,"user":"u","milliGpus":"8000","request":{"qos":"q","timeLimit":"3600s"}}`
+	sendEvents(t, s, "site",
+		`{"eventId":"1","kind":"SUBMITTED","schedulerTime":"2026-01-31T00:00:00Z","job":`+fmt.Sprintf(job, "runs")+`}`,
+		`{"eventId":"2","kind":"STARTED","schedulerTime":"2026-01-31T00:00:00Z","job":{"jobId":"runs"},`+
+			`"placement":[{"nodeId":"n1","gpus":8}]}`,
+		`{"eventId":"3","kind":"SUBMITTED","schedulerTime":"2026-01-31T00:02:00Z","job":`+fmt.Sprintf(job, "asked")+`}`,
+		`{"eventId":"4","kind":"HEARTBEAT","schedulerTime":"2026-01-31T00:30:00Z"}`)
+	p := open(t, s)
+	p.visit(s.pages + "/schedulers/site/jobs?job=asked")
+	p.check("job-limit", "(?s)It waits, for 28.min.*the scheduler was simulated at [1-9].*"+
+		"A limit of its user, account or QOS: each user of QOS q: 8 of 8 GPUs are in use.*simulated.*28.min")
 }
