@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func TestWhy(t *testing.T) {
 		for i, x := range c.jobs {
 			asks := workload.Request{NodeCount: int32(x.nodes), TimeLimit: time.Duration(x.limit) * time.Minute}
 			all = append(all, workload.Job{ID: fmt.Sprint(i), User: "u", Submit: time.Duration(i) * time.Second,
-				Duration: time.Duration(x.limit) * time.Minute, GPUs: workload.GPUs(8 * x.nodes), Requested: asks.Shared()})
+				Duration: asks.TimeLimit, GPUs: workload.GPUs(8 * x.nodes), Requested: asks.Shared()})
 		}
 		w, err := workload.New("t", zero, all)
 		if err != nil {
@@ -74,7 +75,7 @@ func TestWhy(t *testing.T) {
 				runs[asked] = append(runs[asked], sim.JobRunning(simulator.ID(j)))
 			}
 		}
-		if starts := runs[1][last]; starts != (c.want == simulator.NoReason) || fmt.Sprint(runs[0]) != fmt.Sprint(runs[1]) {
+		if runs[1][last] != (c.want == simulator.NoReason) || !slices.Equal(runs[0], runs[1]) {
 			t.Errorf("%s: %v run, %v if the reason is noted", name, runs[0], runs[1])
 		}
 		if !runs[1][last] && (why.Reason != c.want || !strings.HasPrefix(why.Detail, c.detail) ||
