@@ -82,7 +82,7 @@ func (m modelledWaits) Waits(context.Context, string, string) (w controller.Wait
 	return w, nil
 }
 
-// TestModelledWaits: the causes of a simulated scheduler, with what it says about them.
+// TestModelledWaits: the causes of a simulated scheduler, with their details.
 func TestModelledWaits(t *testing.T) {
 	want := []pb.ExplainJobResponse_Cause{pb.ExplainJobResponse_CYCLE, pb.ExplainJobResponse_FRAGMENTED,
 		pb.ExplainJobResponse_LIMIT, pb.ExplainJobResponse_QUOTA, pb.ExplainJobResponse_RESERVED,
