@@ -81,7 +81,11 @@ func TestReadingKeepsTheBound(t *testing.T) {
 	if age, err := read(time.Second); err != nil || age != time.Second {
 		t.Errorf("once it has them: age %v, %v", age, err)
 	}
-	now += 30 * time.Second // a pause
+	_, since, err := r.read(time.Second)
+	now += 30 * time.Second // a pause, in the read or before the next
+	if err != nil || since() != 31*time.Second {
+		t.Errorf("a read in which the process was paused: age %v, %v", since(), err)
+	}
 	if _, err := read(5 * time.Second); !errors.Is(err, errOld) {
 		t.Errorf("after a pause: %v", err)
 	}
