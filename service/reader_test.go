@@ -1,4 +1,4 @@
-package service
+package service_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/service"
 	"github.com/autosched/autosched/service/reports"
 	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/space"
@@ -109,13 +110,13 @@ func (c *copied) adopt(id string, x float64) {
 }
 
 // read makes a reader, which is closed with the test.
-func (c *copied) read(of Copy) (*Reader, error) {
+func (c *copied) read(of service.Copy) (*service.Reader, error) {
 	c.t.Helper()
 	files, err := access.Open(access.Files{}, access.Options{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	r, err := NewReader(of, ReaderOptions{Access: files, Log: slog.New(slog.DiscardHandler)})
+	r, err := service.NewReader(of, service.ReaderOptions{Access: files, Log: slog.New(slog.DiscardHandler)})
 	if err == nil {
 		c.t.Cleanup(r.Close)
 	}
@@ -123,7 +124,7 @@ func (c *copied) read(of Copy) (*Reader, error) {
 }
 
 // shows is the revision of a scheduler that a reader answers, 0 if it knows no such scheduler, and the reports of it.
-func shows(t *testing.T, r *Reader, id string) (revision int64, reported int) {
+func shows(t *testing.T, r *service.Reader, id string) (revision int64, reported int) {
 	t.Helper()
 	config := pb.NewConfigurationServiceClient(r.Conn())
 	now, err := config.GetCurrentConfiguration(t.Context(),
@@ -141,7 +142,7 @@ func shows(t *testing.T, r *Reader, id string) (revision int64, reported int) {
 	return c.GetRevision(), len(c.GetReportedMetrics())
 }
 
-// TestReaderRereads: a reader answers as of when it read, and what it is told to read again as of then.
+// TestReaderRereads: a reader answers as of when it read, and what it reads again as of then.
 func TestReaderRereads(t *testing.T) {
 	c := newCopied(t)
 	c.register("a")
@@ -175,7 +176,8 @@ func TestReaderRereads(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.reports.Append(t.Context(), controller.Call{}, "a", []reports.Report{{Revision: 2,
-		Key: reports.Key{Time: time.Now().Truncate(reports.Interval)}, Metrics: map[string]float64{"wait": 1}}}); err != nil {
+		Key:     reports.Key{Time: time.Now().Truncate(reports.Interval)},
+		Metrics: map[string]float64{"wait": 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	expect("before its reports are read", "a", 2, 0)
@@ -215,9 +217,10 @@ func TestReaderOfDamage(t *testing.T) {
 		at     bool // once it reads all
 		reread bool
 	}{
-		"nothing":                 {},
-		"a record of the file":    {copy: faultyCopy{damage: []controller.Damage{{Err: broken}}}, at: true},
-		"a scheduler":             {copy: faultyCopy{alter: func(s *controller.Saved) { s.Fault = broken }}, at: true, reread: true},
+		"nothing":              {},
+		"a record of the file": {copy: faultyCopy{damage: []controller.Damage{{Err: broken}}}, at: true},
+		"a scheduler": {copy: faultyCopy{alter: func(s *controller.Saved) { s.Fault = broken }}, at: true,
+			reread: true},
 		"the scheduler is unread": {copy: faultyCopy{err: broken}, reread: true},
 		"a revision of it": {copy: faultyCopy{alter: func(s *controller.Saved) {
 			s.Revisions = []controller.SchedulerRevision{{Number: 1, Damage: broken}}
