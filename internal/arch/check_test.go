@@ -138,7 +138,7 @@ var layers = []layer{
 	{"service/stores", 5, []string{"controller", "service/jet", "service/reports", "service/store", "service/studies",
 		"service/workloads"}},
 	{"service/jet", 6, []string{"api/access", "controller", "service/reports", "service/store", "service/studies",
-		"service/workloads", "workload", "internal/certs"}},
+		"service/workloads", "workload", "internal/atomicfile", "internal/certs"}},
 	// A client of the service, and processes under faults.
 	{"service/nodetest", 6, []string{"api/autosched/v1", "client"}},
 	{"service/doctor", 5, []string{"rollout", "service/findings", "service/samples", "service/store", "service/studies",

@@ -56,6 +56,14 @@ type Engine struct {
 	security *tls.Config // nil where no files are named
 	files    sync.WaitGroup
 	end      context.CancelFunc // of files
+	// reached is called after steps of changes of files and archives, which a process may not outlive; nil in a program.
+	reached func(step string)
+}
+
+func (e *Engine) step(name string) {
+	if e.reached != nil {
+		e.reached(name)
+	}
 }
 
 // Start starts the embedded server or connects to the external ones, and returns once the streams are there: a

@@ -116,6 +116,14 @@ func header(text []byte) entry {
 	return entry{Term: number(0), Prev: number(1), Time: time.Unix(0, int64(number(2))).UTC(), Reader: number(3)}
 }
 
+// chainIn is the chain with an entry, 0 of a text that is none.
+func chainIn(text []byte) uint64 {
+	if len(text) < entryHeader+chainSize {
+		return 0
+	}
+	return binary.BigEndian.Uint64(text[len(text)-chainSize:])
+}
+
 // subject is that of an entry about a scheduler, or about several if it is "".
 func subject(scheduler string) string {
 	if scheduler == "" {

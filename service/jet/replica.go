@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/service/store"
 )
 
@@ -33,6 +34,7 @@ const (
 	gatherEvery = 5 * time.Second
 	damaged     = ".damaged" // of the directory of a replica that was made anew
 	anew        = ".new"     // of the one that is made in its place
+	former      = ".former"  // of one that was made anew and is made anew again, until it is removed
 	unproven    = "UNPROVEN" // a file of the former one, until the new one has the whole log
 )
 
@@ -105,18 +107,47 @@ func Open(ctx context.Context, e *Engine, o Options) (*Replica, error) {
 		if err = r.open(); errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrLost) {
 			err = r.remake(ctx, err)
 		}
-	} else {
-		if err = r.restore(ctx, o.Dir); err == nil {
-			err = r.open()
-		}
+	} else if err = r.first(ctx); err == nil {
+		err = r.open()
 	}
 	if err == nil {
-		err = errors.Join(sweep(filepath.Dir(o.Dir)), os.RemoveAll(o.Dir+anew))
+		err = errors.Join(sweep(filepath.Dir(o.Dir)), os.RemoveAll(o.Dir+anew), os.RemoveAll(o.Dir+former))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
 	return r, nil
+}
+
+// first makes a replica where there is none. Until it is whole it is beside its place.
+func (r *Replica) first(ctx context.Context) error {
+	next := r.o.Dir + anew
+	if err := os.RemoveAll(next); err != nil {
+		return err
+	}
+	for {
+		_, err := r.restore(ctx, next)
+		if err == nil {
+			break
+		}
+		if !passes(err) || ctx.Err() != nil {
+			return err
+		}
+		r.o.Log.Warn("the replica is not made; trying again", "in", retryEvery, "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryEvery):
+		}
+	}
+	r.e.step("restored")
+	if err := os.Remove(r.o.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // it is empty
+		return err
+	}
+	if err := os.Rename(next, r.o.Dir); err != nil {
+		return err
+	}
+	r.e.step("in place")
+	return atomicfile.SyncDir(filepath.Dir(r.o.Dir))
 }
 
 // open opens the directory.
@@ -131,38 +162,56 @@ func (r *Replica) open() error {
 }
 
 // remake makes the replica from the last archive and sets the former directory aside. One that is aside stays until a
-// replica has had the whole log since: it may be the only one with all records.
+// replica has had the whole log since: it may be the only one with all records. One that was made anew since then is
+// made anew again if archives and the log went on without it.
 func (r *Replica) remake(ctx context.Context, why error) error {
 	aside, next := r.o.Dir+damaged, r.o.Dir+anew
-	if _, err := os.Stat(filepath.Join(aside, unproven)); err == nil {
-		return fmt.Errorf("the replica was made anew and cannot follow the log either: move %s away to have it made "+
-			"anew again, or, if no node can lead, make a service of that directory by autosched admin backup and "+
-			"restore: %w", aside, why)
+	refused := fmt.Errorf("the replica was made anew and cannot follow the log either: move %s away to have it made "+
+		"anew again, or, if no node can lead, make a service of that directory by autosched admin backup and "+
+		"restore: %w", aside, why)
+	_, err := os.Stat(filepath.Join(aside, unproven))
+	again := err == nil
+	if again && !errors.Is(why, errBehind) {
+		return refused
 	}
 	if err := os.RemoveAll(next); err != nil {
 		return err
 	}
-	if err := r.restore(ctx, next); err != nil {
+	last, err := r.restore(ctx, next)
+	if err != nil {
 		return fmt.Errorf("the replica is not made anew (%w), which it must be: %w", err, why)
 	}
+	if again && last <= r.store.Place().Sequence {
+		return refused
+	}
+	r.e.step("restored")
 	r.o.Log.Error("the replica is made anew, and the former one is set aside", "as", aside, "err", why)
 	r.applying.Lock()
 	defer r.applying.Unlock()
-	err := os.RemoveAll(aside)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(r.o.Dir, unproven), nil, 0o600)
+	to := r.o.Dir + former
+	if !again {
+		to = aside
+		if err := os.WriteFile(filepath.Join(r.o.Dir, unproven), nil, 0o600); err != nil {
+			return err
+		}
+		if err := atomicfile.SyncDir(r.o.Dir); err != nil {
+			return err
+		}
 	}
-	if err != nil {
+	if err := os.RemoveAll(to); err != nil {
 		return err
 	}
+	r.e.step("marked")
 	if r.store != nil {
 		_ = r.store.Close()
 	}
-	if err = os.Rename(r.o.Dir, aside); err == nil {
+	if err = os.Rename(r.o.Dir, to); err == nil {
+		r.e.step("set aside")
 		err = os.Rename(next, r.o.Dir)
 	}
 	if err == nil {
-		err = r.open()
+		r.e.step("in place")
+		err = errors.Join(atomicfile.SyncDir(filepath.Dir(r.o.Dir)), r.open())
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errReplaced, err)

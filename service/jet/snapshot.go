@@ -49,19 +49,20 @@ func archivesOf(ctx context.Context, objects jetstream.ObjectStore) (out []archi
 	return out, err
 }
 
-// restore makes a directory from the newest archive that can be read, or an empty one if there is none at all. The log
-// goes on from an older one where the newest was not yet checked: a node ended before it was.
-func (r *Replica) restore(ctx context.Context, dir string) error {
+// restore makes a directory from the newest archive that can be read, or an empty one if there is none at all, and
+// returns the last entry of it. The log goes on from an older one where the newest was not yet checked: a node ended
+// before it was.
+func (r *Replica) restore(ctx context.Context, dir string) (last uint64, err error) {
 	objects, err := r.e.snapshots(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	all, err := archivesOf(ctx, objects)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if len(all) == 0 {
-		return os.MkdirAll(dir, 0o700)
+		return 0, os.MkdirAll(dir, 0o700)
 	}
 	var errs []error
 	for _, one := range all {
@@ -72,15 +73,15 @@ func (r *Replica) restore(ctx context.Context, dir string) error {
 		}
 		if err == nil {
 			r.o.Log.Info("the replica is made from an archive", "entry", one.last)
-			return nil
+			return one.last, nil
 		}
 		r.o.Log.Error("an archive cannot be read", "entry", one.last, "err", err)
 		errs = append(errs, fmt.Errorf("archive %s: %w", one.name, err))
 		if err := os.RemoveAll(dir); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return errors.Join(errs...)
+	return 0, errors.Join(errs...)
 }
 
 // Temporary files and folders beside a replica.
@@ -138,7 +139,7 @@ func (r *Replica) Archive(ctx context.Context) error {
 	defer func() { _ = os.Remove(temp.Name()) }()
 	defer temp.Close()
 	r.applying.Lock()
-	last := r.store.Place().Sequence
+	at := r.store.Place()
 	if err = r.store.Mark(); err == nil {
 		_, err = r.store.Backup(ctx, temp)
 	}
@@ -146,14 +147,39 @@ func (r *Replica) Archive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.e.putArchive(ctx, temp, last); err != nil {
-		return err
-	}
+	r.e.step("copied")
 	stream, err := r.e.js.Stream(ctx, logStream)
 	if err != nil {
 		return err
 	}
-	return stream.Purge(ctx, jetstream.WithPurgeSequence(last+1))
+	if has, err := hasPlace(ctx, stream, at); err != nil || !has {
+		return err
+	}
+	if err := r.e.putArchive(ctx, temp, at.Sequence); err != nil {
+		return err
+	}
+	return stream.Purge(ctx, jetstream.WithPurgeSequence(at.Sequence+1))
+}
+
+// hasPlace reports whether the log has the entry of a place, and not only later ones, for which there is an archive. It
+// returns errChain if that is another entry than the one of the place.
+func hasPlace(ctx context.Context, stream jetstream.Stream, at store.Place) (bool, error) {
+	if at.Sequence == 0 {
+		return true, nil
+	}
+	m, err := stream.GetMsg(ctx, at.Sequence)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		info, err := stream.Info(ctx)
+		if err == nil && info.State.LastSeq < at.Sequence {
+			err = fmt.Errorf("%w: the replica is at entry %d, the log ends at %d", errAhead, at.Sequence,
+				info.State.LastSeq)
+		}
+		return false, err
+	}
+	if err == nil && chainIn(m.Data) != at.Chain {
+		err = fmt.Errorf("entry %d: %w", at.Sequence, errChain)
+	}
+	return err == nil, err
 }
 
 // putArchive stores an archive, reads it back, and removes older ones.
@@ -173,6 +199,7 @@ func (e *Engine) putArchive(ctx context.Context, in io.ReadSeeker, last uint64) 
 	if _, err := objects.Put(ctx, jetstream.ObjectMeta{Name: name}, in); err != nil {
 		return fmt.Errorf("archive %s: %w", name, err)
 	}
+	e.step("stored")
 	back, err := objects.Get(ctx, name)
 	if err != nil {
 		return fmt.Errorf("archive %s: %w", name, err)
@@ -181,6 +208,7 @@ func (e *Engine) putArchive(ctx context.Context, in io.ReadSeeker, last uint64) 
 	if err := errors.Join(err, back.Close()); err != nil {
 		return fmt.Errorf("archive %s: %w", name, err)
 	}
+	e.step("read back")
 	for _, one := range before {
 		if one.last < last {
 			if err := objects.Delete(ctx, one.name); err != nil {
@@ -188,5 +216,6 @@ func (e *Engine) putArchive(ctx context.Context, in io.ReadSeeker, last uint64) 
 			}
 		}
 	}
+	e.step("older ones removed")
 	return nil
 }
