@@ -1,15 +1,14 @@
 package jet
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,7 +101,11 @@ func TestRemakeIsCut(t *testing.T) {
 			if err := os.CopyFS(half, os.DirFS(image)); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Remove(filepath.Join(half, "replica"+anew, store.ConfigFile)); err == nil {
+			err := os.Remove(filepath.Join(half, "replica"+anew, store.ConfigFile))
+			if err != nil && strings.HasSuffix(name, "restored") {
+				err = os.Remove(filepath.Join(half, "replica", store.ConfigFile))
+			}
+			if err == nil {
 				images[name+", by half"] = half
 			}
 		}
@@ -127,23 +130,6 @@ func TestRemakeIsCut(t *testing.T) {
 	check("no cut", node)
 }
 
-// pausing calls f before it reads on from an offset.
-type pausing struct {
-	io.ReadSeeker
-	left int
-	f    func()
-}
-
-func (p *pausing) Read(b []byte) (int, error) {
-	if p.left <= 0 && p.f != nil {
-		p.f()
-		p.f = nil
-	}
-	n, err := p.ReadSeeker.Read(b)
-	p.left -= n
-	return n, err
-}
-
 // TestArchiveIsCut: after a kill at any step of an archive, and as a part of it is stored, a new replica and that of
 // the node have all entries, and no temporary file stays.
 func TestArchiveIsCut(t *testing.T) {
@@ -157,31 +143,11 @@ func TestArchiveIsCut(t *testing.T) {
 	}
 	add(t, s, 5, 5)
 	cuts := images(t, e, node, func() {
-		temp, err := os.CreateTemp(node, archiveTemp)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer temp.Close()
-		if _, err := r.store.Backup(t.Context(), temp); err != nil {
-			t.Fatal(err)
-		}
-		size, err := temp.Seek(0, io.SeekEnd)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		if err := e.putArchive(ctx, &pausing{temp, int(size / 2), func() {
-			e.step("half of it is stored")
-			cancel() // or it would be whole
-		}}, r.store.Place().Sequence); err == nil {
-			t.Error("an archive was stored whose caller ended")
-		}
 		if err := r.Archive(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})
-	if len(cuts) != 5 {
+	if len(cuts) < 6 { // two of them while it is stored
 		t.Errorf("cuts at %v", slices.Sorted(maps.Keys(cuts)))
 	}
 	if err := errors.Join(s.Close(), r.Close()); err != nil {

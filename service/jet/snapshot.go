@@ -182,6 +182,17 @@ func hasPlace(ctx context.Context, stream jetstream.Stream, at store.Place) (boo
 	return err == nil, err
 }
 
+// stepping is an archive that is read and stored part by part.
+type stepping struct {
+	io.Reader
+	e *Engine
+}
+
+func (s stepping) Read(b []byte) (int, error) {
+	s.e.step("storing")
+	return s.Reader.Read(b)
+}
+
 // putArchive stores an archive, reads it back, and removes older ones.
 func (e *Engine) putArchive(ctx context.Context, in io.ReadSeeker, last uint64) error {
 	objects, err := e.snapshots(ctx)
@@ -196,7 +207,7 @@ func (e *Engine) putArchive(ctx context.Context, in io.ReadSeeker, last uint64) 
 		return err
 	}
 	name := archivePrefix + strconv.FormatUint(last, 10)
-	if _, err := objects.Put(ctx, jetstream.ObjectMeta{Name: name}, in); err != nil {
+	if _, err := objects.Put(ctx, jetstream.ObjectMeta{Name: name}, stepping{in, e}); err != nil {
 		return fmt.Errorf("archive %s: %w", name, err)
 	}
 	e.step("stored")
