@@ -56,7 +56,7 @@ type Engine struct {
 	security *tls.Config // nil where no files are named
 	files    sync.WaitGroup
 	end      context.CancelFunc // of files
-	// reached is called after steps of changes of files and archives, which a process may not outlive; nil in a program.
+	// reached is called after steps that a process may not outlive, of files and of archives; nil in a program.
 	reached func(step string)
 }
 
