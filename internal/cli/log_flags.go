@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/api/access"
+	"github.com/autosched/autosched/internal/table"
 )
 
 // LogLevels are the levels of the log.
@@ -34,6 +35,9 @@ func (f *LogFlags) Check() error {
 	return nil
 }
 
+// NewLog returns the log of a command, a line for each record.
+func NewLog(out io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(table.Whole(out), nil)) }
+
 // Logger writes a line or a JSON object for each record, with the request's id and caller.
 func (f *LogFlags) Logger(out io.Writer) *slog.Logger {
 	var level slog.Level
@@ -44,6 +48,7 @@ func (f *LogFlags) Logger(out io.Writer) *slog.Logger {
 		}
 		return a
 	}}
+	out = table.Whole(out)
 	var handler slog.Handler = slog.NewTextHandler(out, options)
 	if f.format == "json" {
 		handler = slog.NewJSONHandler(out, options)

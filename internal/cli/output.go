@@ -123,6 +123,26 @@ func (f *PlotFlag) Write(page func() (*chart.Page, error)) error {
 	return WriteFile(f.Path, "--plot", func(out io.Writer) error { return f.WriteTo(out, p) })
 }
 
+// Show shows the result of a command as the function Show does, and draws its page if a file is named. For people the
+// page's message, in bold on a terminal, stands above the text.
+func (f *PlotFlag) Show(cmd *cobra.Command, asJSON bool, name string, result any, page func() (*chart.Page, error),
+	print func(io.Writer) error) error {
+	p, err := page()
+	if err == nil {
+		err = f.Write(func() (*chart.Page, error) { return p, nil })
+	}
+	if err != nil && f.Path != "" {
+		return err
+	}
+	return Show(cmd.OutOrStdout(), asJSON, name, result, func(w io.Writer) error {
+		if p != nil { // otherwise there is nothing to draw
+			table.Strong(w, strings.Join(append([]string{p.Lead}, p.Details...), " "))
+			fmt.Fprintln(w)
+		}
+		return print(w)
+	})
+}
+
 // NewPage begins the page of a command, whose text is what it prints. The message is in sentences, of which the first
 // leads.
 func NewPage(name string, synthetic bool, message string, print func(io.Writer) error) (*chart.Page, error) {
@@ -285,13 +305,7 @@ const (
 
 // NewProgressLine returns a line on w, redrawn in place if w is a terminal.
 func NewProgressLine(w io.Writer) *ProgressLine {
-	p := &ProgressLine{Out: w, LastDrawn: time.Now()}
-	if f, ok := w.(*os.File); ok {
-		if info, err := f.Stat(); err == nil {
-			p.OnTerminal = info.Mode()&os.ModeCharDevice != 0
-		}
-	}
-	return p
+	return &ProgressLine{Out: table.Whole(w), OnTerminal: table.Terminal(w) > 0, LastDrawn: time.Now()}
 }
 
 // Show replaces the line, unless it was just drawn.
@@ -309,6 +323,7 @@ func (p *ProgressLine) Show(format string, args ...any) {
 		fmt.Fprintln(p.Out, line)
 		return
 	}
+	line = chart.Clip(line, table.Width(p.Out)-1) // one that is wider is not replaced by the next
 	fmt.Fprintf(p.Out, "\r%-*s", p.wide, line)
 	p.wide = max(p.wide, len(line))
 }

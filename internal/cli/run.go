@@ -48,7 +48,9 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	defer debug.SetGCPercent(percent) // limitHeap
 	root.SetArgs(args)
 	root.SetOut(stdout)
-	root.SetErr(stderr)
+	notes := table.NewLines(stderr, stderr)
+	defer func() { _ = notes.Flush() }() // as writing to standard error fails
+	root.SetErr(notes)
 	cmd, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:
@@ -63,15 +65,14 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 		_ = schema.Write(stderr, "error/v1", f)
 		return f.ExitCode
 	}
-	lines := table.NewLines(stderr, stderr)
 	switch {
 	case errors.As(err, new(UsageError)):
-		fmt.Fprintf(lines, "%s: %v\nSee '%s --help'.\n", root.Name(), err, cmd.CommandPath())
+		fmt.Fprintf(notes, "%s: %v\nSee '%s --help'.\n", root.Name(), err, cmd.CommandPath())
 		return 2
 	case errors.Is(err, context.Canceled):
 		err = errors.New("interrupted")
 	}
-	fmt.Fprintf(lines, "%s: %v\n", root.Name(), err)
+	fmt.Fprintf(notes, "%s: %v\n", root.Name(), err)
 	return 1
 }
 

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
+	"sync"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -19,10 +19,10 @@ import (
 // There a row of a table is one line, as programs such as grep need it.
 const Unknown = 120
 
-// terminal is the number of columns of a terminal, or 0.
-func terminal(w io.Writer) int {
+// Terminal is the number of columns of a terminal to which a writer leads, or 0.
+func Terminal(w io.Writer) int {
 	if l, ok := w.(*Lines); ok {
-		return terminal(l.output)
+		return Terminal(l.output)
 	}
 	if f, ok := w.(*os.File); ok {
 		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil {
@@ -43,7 +43,7 @@ func known(w io.Writer) int {
 	if _, ok := w.(kept); ok {
 		return 0
 	}
-	if n := terminal(w); n > 0 {
+	if n := Terminal(w); n > 0 {
 		return n
 	}
 	n, err := strconv.Atoi(os.Getenv("COLUMNS"))
@@ -83,6 +83,7 @@ func Prose(w io.Writer, indent, text string) {
 // its label does. Command lines and flags stay whole.
 type Lines struct {
 	out, output io.Writer
+	one         sync.Mutex
 	begun       string // of a line
 }
 
@@ -91,6 +92,8 @@ func NewLines(out, output io.Writer) *Lines { return &Lines{out: out, output: ou
 
 // Write writes the lines that end in the text.
 func (l *Lines) Write(b []byte) (int, error) {
+	l.one.Lock()
+	defer l.one.Unlock()
 	l.begun += string(b)
 	k := strings.LastIndexByte(l.begun, '\n') + 1
 	text := l.begun[:k]
@@ -116,6 +119,8 @@ func (l *Lines) fitted(line string) string {
 
 // Flush writes a line that has not ended.
 func (l *Lines) Flush() error {
+	l.one.Lock()
+	defer l.one.Unlock()
 	_, err := io.WriteString(l.out, l.fitted(l.begun))
 	l.begun = ""
 	return err
@@ -124,7 +129,7 @@ func (l *Lines) Flush() error {
 // Whole returns a writer to the output of [Lines] that leaves lines whole, for texts that are copied.
 func Whole(w io.Writer) io.Writer {
 	if l, ok := w.(*Lines); ok {
-		return l.out
+		return Whole(l.out)
 	}
 	return w
 }
@@ -147,7 +152,7 @@ func label(line string) int {
 // Strong writes sentences as [Prose] does, in bold on a terminal unless the environment variable NO_COLOR is set.
 func Strong(w io.Writer, text string) {
 	w = Whole(w)
-	bold := terminal(w) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	bold := Terminal(w) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	if bold {
 		io.WriteString(w, "\x1b[1m")
 		defer io.WriteString(w, "\x1b[0m")
@@ -257,23 +262,14 @@ type block struct {
 
 func (b *block) layout() []string {
 	gap := 2
-	lines := b.aligned(gap)
-	if b.numbers && !fits(lines, b.width) {
-		gap = 1
-		lines = b.aligned(gap)
-	}
-	if b.whole || fits(lines, b.width) {
-		return b.withItems(lines)
-	}
 	widths, least := b.widths()
-	total := gap * (len(widths) - 1)
-	if b.numbers {
-		total += gap // before the first column
+	if b.numbers && b.total(widths, gap) > b.width {
+		gap = 1
 	}
-	for _, w := range widths {
-		total += w
+	if b.whole || b.total(widths, gap) <= b.width {
+		return b.cells(widths, nil, gap)
 	}
-	for ; total > b.width; total-- {
+	for b.total(widths, gap) > b.width {
 		widest := -1
 		for k, w := range widths {
 			if w > least[k] && (widest < 0 || w > widths[widest]) {
@@ -286,7 +282,7 @@ func (b *block) layout() []string {
 		widths[widest]--
 	}
 	switch {
-	case total <= b.width:
+	case b.total(widths, gap) <= b.width:
 		return b.cells(widths, nil, gap)
 	case b.numbers && len(widths) > 1 && gap+widths[0]+gap+slices.Max(widths[1:]) <= b.width:
 		return b.groups(widths, gap)
@@ -294,52 +290,22 @@ func (b *block) layout() []string {
 	return b.paragraphs()
 }
 
-func fits(lines []string, width int) bool {
-	return !slices.ContainsFunc(lines, func(line string) bool { return columns(strings.TrimRight(line, " ")) > width })
+// total is the width of lines with columns of the given widths.
+func (b *block) total(widths []int, gap int) int {
+	n := gap * (len(widths) - 1)
+	if b.numbers {
+		n += gap // before the first column
+	}
+	for _, w := range widths {
+		n += w
+	}
+	return n
 }
 
 func columns(s string) int { return utf8.RuneCountInString(s) }
 
-// aligned has a line for each row.
-func (b *block) aligned(gap int) []string {
-	var text strings.Builder
-	t := tabwriter.NewWriter(&text, 0, 0, gap, ' ', b.flags())
-	for i, row := range b.rows {
-		fmt.Fprint(t, strings.Join(row, "\t"))
-		if b.numbers || len(b.items[i]) > 0 {
-			fmt.Fprint(t, "\t")
-		}
-		fmt.Fprintln(t)
-	}
-	t.Flush()
-	return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
-}
-
-func (b *block) flags() uint {
-	if b.numbers {
-		return tabwriter.AlignRight
-	}
-	return 0
-}
-
 // leastRoom is the room, in columns, below which items begin a line of their own.
 const leastRoom = 24
-
-// withItems adds the items of rows to their lines.
-func (b *block) withItems(lines []string) []string {
-	var out []string
-	for i, line := range lines {
-		if items := b.items[i]; len(items) > 0 {
-			if b.width-columns(line) < leastRoom {
-				out = append(out, line)
-				line = strings.Repeat(" ", 6)
-			}
-			line += fit(items, b.width-columns(line))
-		}
-		out = append(out, line)
-	}
-	return out
-}
 
 // fit joins the items that there is room for, at least one.
 func fit(items []string, room int) string {
@@ -419,8 +385,12 @@ func (b *block) cells(widths, only []int, gap int) []string {
 			}
 			out = append(out, line)
 		}
-		if len(b.items[i]) > 0 {
-			out = append(out, "      "+fit(b.items[i], b.width-6))
+		if items := b.items[i]; len(items) > 0 {
+			end := len(out) - 1
+			if lines > 1 || b.width-columns(out[end]) < leastRoom {
+				out, end = append(out, strings.Repeat(" ", 6)), end+1
+			}
+			out[end] += fit(items, b.width-columns(out[end]))
 		}
 	}
 	return out

@@ -56,10 +56,8 @@ groups but every job up to a minute later: what ranks are worth.`,
 			if err != nil {
 				return err
 			}
-			if err := o.plot.Write(func() (*chart.Page, error) { return aggregatePage(r) }); err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.replay.JSON, "aggregate-benchmark/v1", r,
+			return o.plot.Show(cmd, o.replay.JSON, "aggregate-benchmark/v1", r,
+				func() (*chart.Page, error) { return aggregatePage(r) },
 				func(w io.Writer) error { return printAggregate(w, r) })
 		},
 	}

@@ -47,8 +47,8 @@ func newBenchDecisionsCmd() *cobra.Command {
 		Use:   "decisions --scenarios FILE --out FILE",
 		Short: "Compare tuning methods over windows, schedulers and seeds",
 		Long: `Evaluates every method with every scheduler on every window of a file of
-scenarios, for several seeds where the method draws, and prints tables in
-Markdown. Each cell is appended to --out as a line of JSON once it is measured; a
+scenarios, for several seeds where the method draws, and prints
+tables. Each cell is appended to --out as a line of JSON once it is measured; a
 cell that the file has is not measured again, so that a run that was ended
 resumes. A cell is measured again when its inputs change, and one of a method that
 decides every round when --build does, too.
@@ -71,10 +71,8 @@ times in nanoseconds.`,
 			if err != nil {
 				return err
 			}
-			if err := o.plot.Write(func() (*chart.Page, error) { return decisionsPage(&o.matrix, cells) }); err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "decision-benchmark/v1", map[string]any{"cells": cells},
+			return o.plot.Show(cmd, o.json, "decision-benchmark/v1", map[string]any{"cells": cells},
+				func() (*chart.Page, error) { return decisionsPage(&o.matrix, cells) },
 				func(w io.Writer) error { return printDecisions(w, &o.matrix, cells) })
 		},
 	}

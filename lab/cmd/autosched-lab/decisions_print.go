@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/lab/decisions"
 	"github.com/autosched/autosched/replay"
 )
@@ -49,18 +50,20 @@ func printDecisions(w io.Writer, m *decisions.Matrix, cells []decisions.Cell) er
 	fmt.Fprintf(w, "\nRatio of the default's average JCT to each method's, mean over seeds; above 1 is better. fixed-robust "+
 		"is the mean of six configurations within 3 %% of the numbers of fixed-oracle's, fixed-guarded the best that "+
 		"keeps the guards.\n\n")
-	fmt.Fprintf(w, "| window | scheduler | default s | %s |\n| --- | --- |%s\n", strings.Join(methods, " | "),
-		strings.Repeat(" ---: |", len(methods)+1))
+	t := table.Numbers(w, "window\tscheduler\tdefault s\t"+strings.Join(methods, "\t"))
 	for _, r := range append(rows, all...) {
-		fmt.Fprintf(w, "| %s | %s | %.0f |", r.Window, r.Scheduler, r.DefaultJCT)
+		fmt.Fprintf(t, "%s\t%s\t%.0f\t", r.Window, r.Scheduler, r.DefaultJCT)
 		for _, name := range methods {
 			v, ok := r.Ratio[name]
 			if !ok {
 				v = math.NaN()
 			}
-			fmt.Fprintf(w, " %s |", known("%.3f", v))
+			fmt.Fprint(t, known("%.3f", v)+"\t")
 		}
-		fmt.Fprintln(w)
+		fmt.Fprintln(t)
+	}
+	if err := t.Flush(); err != nil {
+		return err
 	}
 
 	fmt.Fprintf(w, "\nautosched: share of the gain of fixed-guarded-robust over the default, and of that of fixed-robust; the "+
@@ -68,25 +71,24 @@ func printDecisions(w io.Writer, m *decisions.Matrix, cells []decisions.Cell) er
 		"a seed over the least, minus 1; seeds that keep the guards, the worst ratio of a tenant's p95 queueing delay "+
 		"and of short jobs' average JCT to the default's; means of rounds, changes and CPU time. Over windows: means, "+
 		"but the worst of the worst.\n\n")
-	fmt.Fprintln(w, "| window | scheduler | share | of best | to default, worst | to random, worst | to random | spread | "+
-		"kept | tenant | short | rounds | changes | CPU s |")
-	fmt.Fprintf(w, "| --- | --- |%s\n", strings.Repeat(" ---: |", 12))
+	t = table.Numbers(w, "window\tscheduler\tshare\tof best\tto default, worst\tto random, worst\tto random\tspread\t"+
+		"kept\ttenant\tshort\trounds\tchanges\tCPU s")
 	for _, r := range append(rows, all...) {
 		if math.IsNaN(r.CPU) {
 			continue
 		}
-		fmt.Fprintf(w, "| %s | %s |", r.Window, r.Scheduler)
+		fmt.Fprintf(t, "%s\t%s\t", r.Window, r.Scheduler)
 		for _, v := range [...]struct {
 			format string
 			v      float64
 		}{{"%.0f %%", 100 * r.Share}, {"%.0f %%", 100 * r.ShareFree}, {"%.3f", r.WorstToDefault},
 			{"%.3f", r.WorstToRandom}, {"%.3f", r.ToRandom}, {"%.1f %%", 100 * r.Spread}, {"%.0f %%", 100 * r.Kept},
 			{"%.2f", r.Width}, {"%.2f", r.Short}, {"%.0f", r.Rounds}, {"%.0f", r.Changes}, {"%.0f", r.CPU}} {
-			fmt.Fprintf(w, " %s |", known(v.format, v.v))
+			fmt.Fprint(t, known(v.format, v.v)+"\t")
 		}
-		fmt.Fprintln(w)
+		fmt.Fprintln(t)
 	}
-	return nil
+	return t.Flush()
 }
 
 // known formats a value, a NaN as nothing, and a ratio to 0 as infinite.

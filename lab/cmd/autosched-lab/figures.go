@@ -235,8 +235,11 @@ func decisionsPage(m *decisions.Matrix, cells []decisions.Cell) (*chart.Page, er
 	for i := range all {
 		charts = append(charts, draw(fmt.Sprintf("%s, mean over windows", all[i].Scheduler), all[i:i+1]))
 	}
-	message := fmt.Sprintf("The largest ratio of the default's average JCT has %s: %.3f, the mean over %s.", best.Name,
-		best.Value, units.Plural(len(all), "scheduler"))
+	message := "No method is better than the default, by the mean of average JCTs over schedulers."
+	if best.Value > 1 {
+		message = fmt.Sprintf("The largest ratio of the default's average JCT has %s: %.3f, the mean over %s.",
+			best.Name, best.Value, units.Plural(len(all), "scheduler"))
+	}
 	for i := range means {
 		if e := &means[i]; e.Name == "autosched" && e.Name != best.Name {
 			message += fmt.Sprintf(" That of autosched is %.3f.", e.Value)

@@ -66,12 +66,11 @@ are therefore shown apart. All measurements are simulated.`,
 			if err != nil {
 				return err
 			}
-			if err := o.plot.Write(func() (*chart.Page, error) { return foresightPage(o.data, r) }); err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "causal-prediction/v1", r, func(w io.Writer) error {
-				return printForesight(w, o.data, r)
-			})
+			return o.plot.Show(cmd, o.json, "causal-prediction/v1", r,
+				func() (*chart.Page, error) { return foresightPage(o.data, r) },
+				func(w io.Writer) error {
+					return printForesight(w, o.data, r)
+				})
 		},
 	}
 	o.plot.Add(cmd)

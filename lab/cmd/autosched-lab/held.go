@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/lab/held"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload/trace"
@@ -27,8 +29,8 @@ func newBenchHeldCmd() *cobra.Command {
 		Short: "Judge the daily rule on windows of five days that it did not see",
 		Long: `Asks the daily rule at the beginning of every window, once with guards that refuse and
 once with guards that are only reported, holds its pick for five days and compares it with
-the default and the presets. Prints the numbers of the rules in Markdown, and with --json
-every window as a line.`,
+the default and the presets. Prints the numbers of the rules, and with --json every window
+as a line.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := plot.Check(); err != nil {
@@ -66,10 +68,10 @@ every window as a line.`,
 			if err != nil {
 				return err
 			}
-			if err := plot.Write(func() (*chart.Page, error) { return heldPage(cells) }); err != nil {
-				return err
-			}
 			if text {
+				if err := plot.Write(func() (*chart.Page, error) { return heldPage(cells) }); err != nil {
+					return err
+				}
 				e := json.NewEncoder(cmd.OutOrStdout())
 				for i := range cells {
 					if err := e.Encode(&cells[i]); err != nil {
@@ -78,7 +80,8 @@ every window as a line.`,
 				}
 				return nil
 			}
-			return printHeld(cmd.OutOrStdout(), cells)
+			return plot.Show(cmd, false, "", nil, func() (*chart.Page, error) { return heldPage(cells) },
+				func(w io.Writer) error { return printHeld(w, cells) })
 		},
 	}
 	plot.Add(cmd)
@@ -107,14 +110,17 @@ func bySchedulers(cells []held.Cell) (by map[string][]held.Cell, names []string)
 
 // printHeld prints the numbers of each rule, over all cells and by scheduler.
 func printHeld(w io.Writer, cells []held.Cell) error {
-	fmt.Fprintln(w, "| rule | windows, weeks | gain | random | share of best | < -1 % | < -3 % | worst | ahead of random | "+
-		"changes per 100 | promised, came | covered | guards kept | all kept |")
-	fmt.Fprintln(w, "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+	t := table.Numbers(w, "rule\twindows, weeks\tgain\trandom\tshare of best\t< -1 %\t< -3 %\tworst\tahead of random\t"+
+		"changes per 100\tpromised, came\tcovered\tguards kept\tall kept")
 	row := func(name string, s held.Summary) {
 		percent := func(e held.Estimate) string {
+			if math.IsNaN(e.Value) {
+				return "-"
+			}
 			return fmt.Sprintf("%.0f [%.0f, %.0f] %%", 100*e.Value, 100*e.Low, 100*e.High)
 		}
-		fmt.Fprintf(w, "| %s | %d, %d | %.1f %% | %.1f %% | %s | %s | %s | %.1f %% | %.0f %% | %.0f | %.1f, %.1f %% | %.0f %% | %.0f %% | %.0f %% |\n",
+		fmt.Fprintf(t, "%s\t%d, %d\t%.1f %%\t%.1f %%\t%s\t%s\t%s\t%.1f %%\t%.0f %%\t%.0f\t%.1f, %.1f %%\t%.0f %%\t%.0f %%\t"+
+			"%.0f %%\n",
 			name, s.Windows, s.Weeks, 100*s.Gain, 100*s.Random, percent(s.Share), percent(s.Below1), percent(s.Below3),
 			100*s.Worst, 100*s.AheadOfRandom, 100*float64(s.Changes)/float64(s.Windows), 100*s.Promised, 100*s.Came,
 			100*s.Covered, 100*s.Kept, 100*s.KeptAll)
@@ -126,5 +132,5 @@ func printHeld(w io.Writer, cells []held.Cell) error {
 			row(name+", "+rule, held.Summarise(by[name], rule))
 		}
 	}
-	return nil
+	return t.Flush()
 }

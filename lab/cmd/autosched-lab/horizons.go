@@ -60,10 +60,8 @@ that scores best than under the best of all.
 			if err != nil {
 				return err
 			}
-			if err := o.plot.Write(func() (*chart.Page, error) { return horizonsPage(rows) }); err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "horizon-benchmark/v1", map[string]any{"rankings": rows},
+			return o.plot.Show(cmd, o.json, "horizon-benchmark/v1", map[string]any{"rankings": rows},
+				func() (*chart.Page, error) { return horizonsPage(rows) },
 				func(w io.Writer) error { return printHorizons(w, rows) })
 		},
 	}

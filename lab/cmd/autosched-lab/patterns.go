@@ -73,10 +73,8 @@ stop or shrink a job, or to hold jobs back. 95 % intervals are of a bootstrap ov
 			if err != nil {
 				return err
 			}
-			if err := o.plot.Write(func() (*chart.Page, error) { return patternsPage(r, o.examples) }); err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "patterns-benchmark/v1", r,
+			return o.plot.Show(cmd, o.json, "patterns-benchmark/v1", r,
+				func() (*chart.Page, error) { return patternsPage(r, o.examples) },
 				func(w io.Writer) error { return printPatternsBench(w, r, o.examples) })
 		},
 	}

@@ -60,10 +60,8 @@ only what it lacks.`,
 			if err != nil {
 				return err
 			}
-			if err := o.plot.Write(func() (*chart.Page, error) { return portfolioPage(r) }); err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "preset-benchmark/v1", r,
+			return o.plot.Show(cmd, o.json, "preset-benchmark/v1", r,
+				func() (*chart.Page, error) { return portfolioPage(r) },
 				func(w io.Writer) error { return printPortfolio(w, r) })
 		},
 	}

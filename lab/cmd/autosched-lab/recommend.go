@@ -74,10 +74,8 @@ GPU-time than the median one; Jain's index is of the tenants' mean stretch.`,
 			if err != nil {
 				return err
 			}
-			if err := o.plot.Write(func() (*chart.Page, error) { return recommendPage(r) }); err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "recommend-benchmark/v1", r,
+			return o.plot.Show(cmd, o.json, "recommend-benchmark/v1", r,
+				func() (*chart.Page, error) { return recommendPage(r) },
 				func(w io.Writer) error { return printRecommendBench(w, r) })
 		},
 	}

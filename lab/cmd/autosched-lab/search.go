@@ -64,10 +64,8 @@ Samplers:
 			if err != nil {
 				return err
 			}
-			if err := o.plot.Write(func() (*chart.Page, error) { return r.page(o.objectives) }); err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "search-benchmark/v1", r,
+			return o.plot.Show(cmd, o.json, "search-benchmark/v1", r,
+				func() (*chart.Page, error) { return r.page(o.objectives) },
 				func(w io.Writer) error { return r.print(w, o.objectives) })
 		},
 	}

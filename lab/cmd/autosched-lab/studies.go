@@ -59,10 +59,8 @@ study that finds none counts with its whole length.
 			if err != nil {
 				return err
 			}
-			if err := o.plot.Write(func() (*chart.Page, error) { return studiesPage(rows) }); err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "study-benchmark/v1", map[string]any{"comparisons": rows},
+			return o.plot.Show(cmd, o.json, "study-benchmark/v1", map[string]any{"comparisons": rows},
+				func() (*chart.Page, error) { return studiesPage(rows) },
 				func(w io.Writer) error { return printStudies(w, rows) })
 		},
 	}

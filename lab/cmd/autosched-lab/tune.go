@@ -65,10 +65,8 @@ of its trials reject proposals:
 			if err != nil {
 				return err
 			}
-			if err := o.plot.Write(func() (*chart.Page, error) { return searchesPage(r) }); err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.replay.JSON, "tuning-benchmark/v1", r,
+			return o.plot.Show(cmd, o.replay.JSON, "tuning-benchmark/v1", r,
+				func() (*chart.Page, error) { return searchesPage(r) },
 				func(w io.Writer) error { return printComparison(w, r) })
 		},
 	}

@@ -146,7 +146,7 @@ func (o *adapterFileOptions) check() error {
 
 // run adapts until the context ends.
 func (o *adapterFileOptions) run(ctx context.Context, notes io.Writer) error {
-	log := slog.New(slog.NewTextHandler(notes, nil))
+	log := cli.NewLog(notes)
 	form := o.form
 	var conn *grpc.ClientConn // nil for an adapter that is called
 	if o.listen == "" {

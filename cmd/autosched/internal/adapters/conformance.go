@@ -20,6 +20,7 @@ import (
 	"github.com/autosched/autosched/conformance"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/schema"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/schedulers/native"
 	"github.com/autosched/autosched/space"
 )
@@ -221,7 +222,7 @@ func (o *conformanceOptions) start(address string, notes io.Writer) (func(), err
 		args[i] = strings.ReplaceAll(arg, "{address}", address)
 	}
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Stdout, cmd.Stderr = notes, notes
+	cmd.Stdout, cmd.Stderr = table.Whole(notes), table.Whole(notes)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -157,7 +156,7 @@ func (o *slurmRunOptions) check() error {
 }
 
 func (o *slurmRunOptions) run(ctx context.Context, notes io.Writer) error {
-	log := slog.New(slog.NewTextHandler(notes, nil))
+	log := cli.NewLog(notes)
 	warn := func(err error) { log.Warn(err.Error()) }
 	site := o.site.Options.Filled()
 	// An unfinished change of an earlier run must be completed before the service is asked for anything.

@@ -66,12 +66,9 @@ this path only.`,
 			if err != nil {
 				return err
 			}
-			if err := o.model.plot.Write(func() (*chart.Page, error) { return l.effectsPage(x) }); err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.model.json, "causal-effects/v1", x, func(w io.Writer) error {
-				return l.printEffects(w, x.Objectives)
-			})
+			return o.model.plot.Show(cmd, o.model.json, "causal-effects/v1", x,
+				func() (*chart.Page, error) { return l.effectsPage(x) },
+				func(w io.Writer) error { return l.printEffects(w, x.Objectives) })
 		},
 	}
 	o.model.add(cmd)
@@ -237,10 +234,8 @@ is set, that of the mean.`,
 			if err != nil {
 				return err
 			}
-			if err := o.model.plot.Write(func() (*chart.Page, error) { return l.whatIfPage(w) }); err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.model.json, "what-if/v1", w,
+			return o.model.plot.Show(cmd, o.model.json, "what-if/v1", w,
+				func() (*chart.Page, error) { return l.whatIfPage(w) },
 				func(out io.Writer) error { return l.printWhatIf(out, w) })
 		},
 	}

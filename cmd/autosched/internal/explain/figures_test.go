@@ -54,8 +54,8 @@ func TestGraphPage(t *testing.T) {
 	if want := "Of 2 parameters, 1 has a way to jct: queues."; p.Lead != want {
 		t.Errorf("%q, want %q", p.Lead, want)
 	}
-	if want := "The strongest link of jct is with wait: wait causes jct. Warning: few rows."; len(p.Details) != 1 ||
-		p.Details[0] != want {
+	if want := "The strongest link of jct is with wait: wait causes jct."; len(p.Details) != 2 ||
+		p.Details[0] != want || p.Details[1] != "Warning: few rows." {
 		t.Errorf("%q, want %q", p.Details, want)
 	}
 	var out strings.Builder

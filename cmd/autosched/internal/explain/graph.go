@@ -92,7 +92,7 @@ is marked as not complete and has surplus edges.`,
 				}
 				return d.Write(cmd.OutOrStdout())
 			}
-			return cli.Print(cmd.OutOrStdout(), func(w io.Writer) error { return render.Table(w, d) })
+			return cli.Print(cmd.OutOrStdout(), func(w io.Writer) error { return printGraph(w, d) })
 		},
 	}
 	o.add(cmd)
@@ -241,7 +241,14 @@ table lists the assumptions made for that.`,
 			if err := o.plot.Write(func() (*chart.Page, error) { return graphPage(args[0], d) }); err != nil {
 				return err
 			}
-			return writeGraph(cmd, o.out, func(w io.Writer) error { return o.render.Write(w, d) })
+			write := func(w io.Writer) error { return o.render.Write(w, d) }
+			if o.format == "table" {
+				write = func(w io.Writer) error { return printGraph(w, d) }
+				if o.out == "" || o.out == "-" {
+					return cli.Print(cmd.OutOrStdout(), write)
+				}
+			}
+			return writeGraph(cmd, o.out, write)
 		},
 	}
 	o.given = cmd.Flags().Changed

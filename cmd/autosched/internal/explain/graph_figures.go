@@ -13,6 +13,7 @@ import (
 	"github.com/autosched/autosched/causal/render"
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/table"
 	"github.com/autosched/autosched/internal/units"
 )
 
@@ -27,6 +28,9 @@ func graphPage(name string, d *causal.Document) (*chart.Page, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	for _, warning := range d.Warnings {
+		p.Details = append(p.Details, "Warning: "+warning+".")
 	}
 	p.First = linksChart(d, subject)
 	whole := drawGraph(d)
@@ -50,6 +54,15 @@ func subjectOf(d *causal.Document) string {
 		}
 	}
 	return best
+}
+
+// printGraph prints the answer of a graph's page, and its table.
+func printGraph(w io.Writer, d *causal.Document) error {
+	if len(d.Edges) > 0 {
+		table.Strong(w, graphMessage(d, subjectOf(d)))
+		fmt.Fprintln(w)
+	}
+	return render.Table(w, d)
 }
 
 // link is an edge seen from one of its ends.
@@ -110,9 +123,6 @@ func graphMessage(d *causal.Document, subject string) string {
 	}
 	if d.Learning != nil && !d.Learning.Complete {
 		text = append(text, "Time ran out while the graph was learned: it has surplus links.")
-	}
-	for _, warning := range d.Warnings {
-		text = append(text, "Warning: "+warning+".")
 	}
 	return strings.Join(text, " ")
 }

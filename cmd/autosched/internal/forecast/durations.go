@@ -164,7 +164,16 @@ window except those of its training.`,
 		Example: `  autosched forecast durations eval --trace jobs.csv.gz --from 2017-09-22 --to 2017-10-06
   autosched forecast durations eval --trace jobs.csv.gz --model durations.model --json | jq .queries`,
 		Args: cli.NoArgs,
-		RunE: cli.Report(&o.json, "duration-evaluation/v1", o.check, o.run, (*evalReport).print),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return o.plot.Show(cmd, o.json, "duration-evaluation/v1", r, r.page, r.print)
+		},
 	}
 	o.given = cmd.Flags().Changed
 	o.add(cmd)
@@ -211,7 +220,7 @@ func (o *predictEvalOptions) run(ctx context.Context, notes io.Writer) (*evalRep
 	}
 	r := &evalReport{Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), Cut: in.trace.Clock(got.CutAt),
 		Seed: o.seed, Evaluation: got}
-	return r, o.plot.Write(r.page)
+	return r, nil
 }
 
 // page draws the accuracy of the predictor beside that of the simple rules, and the error of drawn times.

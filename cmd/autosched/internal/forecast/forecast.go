@@ -97,10 +97,7 @@ Methods:
 			if err != nil {
 				return err
 			}
-			if err := o.plot.Write(r.page); err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "forecast/v1", r.document(), r.print)
+			return o.plot.Show(cmd, o.json, "forecast/v1", r.document(), r.page, r.print)
 		},
 	}
 	o.add(cmd)

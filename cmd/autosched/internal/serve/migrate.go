@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +34,7 @@ findings stay in the directory. The way back is admin backup and admin restore.`
 			if err != nil {
 				return cli.Usage(fmt.Errorf("--cluster: %w", err))
 			}
-			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+			log := cli.NewLog(cmd.ErrOrStderr())
 			engine, err := jet.Start(cmd.Context(), config, log)
 			if err != nil {
 				return err

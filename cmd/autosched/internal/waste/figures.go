@@ -41,7 +41,8 @@ func (r *patternsScan) message() string {
 	if len(r.Findings) == 0 {
 		return verdict(r.Examined, r.Rules, r.Lacking)
 	}
-	return fmt.Sprintf("%s waste %.1f GPU-hours.", units.Plural(len(r.Findings), "finding"), r.Wasted)
+	return fmt.Sprintf("%s, %s wasted; they may overlap.", units.Plural(len(r.Findings), "finding"),
+		wasteText(r.Wasted, r.Cost))
 }
 
 // ranked draws values by their names, the largest first.

@@ -414,12 +414,7 @@ func (r *patternsScan) print(w io.Writer, top int) error {
 	}
 	fmt.Fprintf(w, "%s, on %s\n\n", what, r.Size)
 	causes := r.causes()
-	if len(r.Findings) == 0 {
-		table.Strong(w, verdict(r.Examined, r.Rules, r.Lacking))
-	} else {
-		fmt.Fprintf(w, "%s, %s wasted", units.Plural(len(r.Findings), "finding"), wasteText(r.Wasted, r.Cost))
-		fmt.Fprintln(w, "; they may overlap.")
-	}
+	table.Strong(w, r.message())
 	for i := range causes[:min(top, len(causes))] {
 		causes[i].print(w, i+1)
 	}
