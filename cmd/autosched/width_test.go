@@ -50,7 +50,7 @@ func TestVerdicts(t *testing.T) {
 	for _, x := range [][2]string{
 		{"evaluate" + small + " --budget 6 --futures 2 --horizon 1h --methods default,preset",
 			"Keep what runs"},
-		{"compare" + small + " --schedulers fifo,sjf", "No row has a shorter average JCT than fifo"},
+		{"compare" + small + " --schedulers fifo,sjf", "No row has a shorter average JCT"},
 		{"tune --trace sample --at 2017-10-10T12:00:00Z --nodes 20 --budget 6 --futures 2", "Keep what runs"},
 		{"plan" + small + " --subject-to p95_queue<=6h", "nodes"},
 		{"fidelity" + slurm + " --scheduler fifo --recorded-scheduler fifo", "The simulation describes the history"},
