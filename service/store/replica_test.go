@@ -47,6 +47,9 @@ func followChild(dir string) {
 	for err == nil {
 		if _, err = r.Apply(logAfter(r.Place(), 1+rand.IntN(20))...); err == nil {
 			fmt.Println("a", r.Place().Sequence)
+			if rand.IntN(3) == 0 { // as before an archive
+				err = r.Mark()
+			}
 		}
 	}
 	fmt.Fprintln(os.Stderr, err)
