@@ -267,6 +267,7 @@ func TestZero(t *testing.T) {
 // TestIdentity: events differ in their identity if they differ in anything that is stored.
 func TestIdentity(t *testing.T) {
 	base := submitted("a", time.Hour)
+	base.Node = "x"
 	for name, change := range map[string]func(*workload.Event){
 		"time":      func(e *workload.Event) { e.Time += time.Minute },
 		"kind":      func(e *workload.Event) { e.Kind = workload.Started },
@@ -277,6 +278,13 @@ func TestIdentity(t *testing.T) {
 		"placement": func(e *workload.Event) { e.Placement = append(e.Placement, workload.NodeShare{}) },
 		"active":    func(e *workload.Event) { e.Active = []workload.Event{{}} },
 		"instance":  func(e *workload.Event) { e.Instance = "i" },
+		"request": func(e *workload.Event) {
+			e.Job.Requested = workload.Request{GPUModel: "m"}.Shared()
+		},
+		"other placement": func(e *workload.Event) {
+			e.Placement = append(e.Placement, workload.NodeShare{Node: "n"})
+		},
+		"moved text": func(e *workload.Event) { e.Node, e.Revision = "", "x" },
 	} {
 		other := base
 		change(&other)
@@ -287,5 +295,22 @@ func TestIdentity(t *testing.T) {
 	again := base
 	if identify(&again) != identify(&base) || hashID("a") == hashID("b") {
 		t.Error("equal events differ, or two ids do not")
+	}
+}
+
+// BenchmarkRegister registers new events.
+func BenchmarkRegister(b *testing.B) {
+	job := workload.Job{ID: "job-1", User: "u", Tenant: "vc", Key: "k", GPUs: workload.GPUs(1)}
+	events := make([]workload.Event, 10_000)
+	for i := range events {
+		events[i] = workload.Event{ID: fmt.Sprint(i), Kind: workload.Submitted, Job: job,
+			Time: time.Duration(i) * time.Second}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		h := New(workload.Uniform(1, 8))
+		for i := range events {
+			h.register(&events[i])
+		}
 	}
 }

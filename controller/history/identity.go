@@ -1,6 +1,7 @@
 package history
 
 import (
+	"encoding/binary"
 	"hash/maphash"
 	"time"
 
@@ -24,37 +25,33 @@ func minutes(at time.Duration) int32 { return int32(at / time.Minute) }
 
 // contentOf hashes all of an event that is stored.
 func contentOf(e *workload.Event) uint64 {
-	var h maphash.Hash
-	h.SetSeed(hashSeed)
-	writeContent(&h, e)
-	return h.Sum64()
-}
-
-func writeContent(h *maphash.Hash, e *workload.Event) {
-	j := e.Job
-	maphash.WriteComparable(h, struct {
-		kind                                 workload.EventKind
-		at, attained, level, lease, deadline time.Duration
-		hasAttained, hasLevel                bool
-		job, user, tenant, key, model        string
-		gpus                                 workload.MilliGPU
-		status                               workload.Status
-		request                              workload.Request
-		shares, node, revision, labels       string
-		pool, nodeGPUs, placed, active       int
-		instance, hash                       string
-		epoch                                workload.Epoch
-	}{
-		e.Kind, e.Time, e.Attained, e.LevelAttained, e.LeaseUntil, j.Deadline, e.HasAttained, e.HasLevel,
-		j.ID, j.User, j.Tenant, j.Key, j.Model, j.GPUs, j.Status, j.Request(), e.SharesWith, e.Node, e.Revision,
-		e.Labels,
-		e.Pool, e.NodeGPUs, len(e.Placement), len(e.Active), e.Instance, e.Hash, e.Epoch,
-	})
-	for _, n := range e.Placement {
-		maphash.WriteComparable(h, n)
+	j, flags := &e.Job, int64(0)
+	if e.HasAttained {
+		flags |= 1
+	}
+	if e.HasLevel {
+		flags |= 2
+	}
+	var memory [512]byte // of most events
+	b := memory[:0]
+	for _, n := range [...]int64{int64(e.Kind), flags, int64(e.Time), int64(e.Attained), int64(e.LevelAttained),
+		int64(e.LeaseUntil), int64(j.Deadline), int64(j.GPUs), int64(j.Status), int64(e.Pool), int64(e.NodeGPUs),
+		e.Epoch.Counter, int64(len(e.Placement)), int64(len(e.Active))} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	for _, text := range [...]string{j.ID, j.User, j.Tenant, j.Key, j.Model, e.SharesWith, e.Node, e.Revision, e.Labels,
+		e.Instance, e.Hash, e.Epoch.ID} {
+		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+	}
+	if j.Requested != (workload.Requested{}) { // its value: what it is shared by does not last
+		b = binary.LittleEndian.AppendUint64(b, maphash.Comparable(hashSeed, j.Request()))
+	}
+	for i := range e.Placement {
+		b = binary.LittleEndian.AppendUint64(b, maphash.Comparable(hashSeed, e.Placement[i]))
 	}
 	for i := range e.Active {
-		maphash.WriteComparable(h, e.Active[i].Job.Submit)
-		writeContent(h, &e.Active[i])
+		b = binary.LittleEndian.AppendUint64(b, uint64(e.Active[i].Job.Submit))
+		b = binary.LittleEndian.AppendUint64(b, contentOf(&e.Active[i]))
 	}
+	return maphash.Bytes(hashSeed, b)
 }
