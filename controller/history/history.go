@@ -282,6 +282,9 @@ func shift(e *workload.Event, offset time.Duration) {
 	if e.LeaseUntil != 0 {
 		e.LeaseUntil -= offset
 	}
+	if e.HoldUntil != 0 {
+		e.HoldUntil -= offset
+	}
 	if e.Job.Deadline != 0 {
 		e.Job.Deadline = workload.DeadlineAt(e.Job.Deadline - offset)
 	}

@@ -241,7 +241,7 @@ func TestZero(t *testing.T) {
 	unix := time.Duration(at.UnixNano())
 	active := submitted("old", unix)
 	active.Job.Submit, active.LeaseUntil = unix-time.Hour, unix+time.Hour
-	active.Job.Deadline = workload.DeadlineAt(unix + 2*time.Hour)
+	active.Job.Deadline, active.HoldUntil = workload.DeadlineAt(unix+2*time.Hour), unix+3*time.Hour
 	snapshot := workload.Event{ID: "s", Kind: workload.TakenSnapshot, Time: unix, Active: []workload.Event{active}}
 	lost := submitted("lost", time.Duration(at.AddDate(-20, 0, 0).UnixNano())) // of a wrong clock
 	events := []workload.Event{snapshot, submitted("b", unix+time.Minute), lost}
@@ -253,14 +253,14 @@ func TestZero(t *testing.T) {
 	since := 14*time.Hour + 30*time.Minute
 	got := events[0].Active[0]
 	if events[0].Time != since || got.Job.Submit != since-time.Hour || got.LeaseUntil != since+time.Hour ||
-		got.Job.Deadline != workload.DeadlineAt(since+2*time.Hour) {
+		got.Job.Deadline != workload.DeadlineAt(since+2*time.Hour) || got.HoldUntil != since+3*time.Hour {
 		t.Errorf("%+v", events[0])
 	}
 	if snapshot.Active[0].LeaseUntil != unix+time.Hour {
 		t.Error("the caller's snapshot is changed")
 	}
-	if e := events[1]; e.LeaseUntil != 0 || e.Job.Deadline != 0 {
-		t.Errorf("an event without lease and deadline gets %v and %v", e.LeaseUntil, e.Job.Deadline)
+	if e := events[1]; e.LeaseUntil != 0 || e.Job.Deadline != 0 || e.HoldUntil != 0 {
+		t.Errorf("an event without instants gets %v, %v and %v", e.LeaseUntil, e.Job.Deadline, e.HoldUntil)
 	}
 }
 
