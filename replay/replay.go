@@ -150,7 +150,7 @@ type Outcome struct {
 	P95JCT   float64 `json:"p95_jct_s"`
 	P99JCT   float64 `json:"p99_jct_s"`
 	AvgQueue float64 `json:"avg_queue_s"`
-	// Ratio is the baseline's average JCT over this method's: above 1 is better.
+	// Ratio is the baseline's objective over this method's: above 1 is better.
 	Ratio float64 `json:"ratio_to_baseline"`
 	// ShortJCT is the average JCT of jobs that run for less than ten minutes.
 	ShortJCT float64 `json:"short_avg_jct_s"`

@@ -26,13 +26,43 @@ func (e *Evaluation) Measure(ctx context.Context, method string) (*Method, error
 	if err != nil {
 		return nil, fmt.Errorf("method %s: %w", method, err)
 	}
-	m.compare(e.counted().Jobs(), base, e.Options.baseline())
+	m.compare(e.counted().Jobs(), base, e.Options.baseline(), e.Options.Goal.Objective())
 	return m, nil
 }
 
+// Value returns an objective of an outcome.
+func (o *Outcome) Value(objective string) float64 {
+	switch objective {
+	case "p50_jct":
+		return o.P50JCT
+	case "p95_jct":
+		return o.P95JCT
+	case "p99_jct":
+		return o.P99JCT
+	case "ftf":
+		return 1 - o.FTFLe1
+	case "p95_rho":
+		return o.P95Rho
+	case "max_rho":
+		return o.MaxRho
+	case "energy":
+		return o.Energy
+	case "cost":
+		return o.Cost
+	case "co2":
+		return o.CO2
+	case "edp":
+		return o.EDP
+	}
+	return o.AvgJCT
+}
+
 // compare fills in an outcome's figures relative to the baseline's.
-func (m *Method) compare(jobs []workload.Job, base *Outcome, name string) {
-	m.Ratio = base.AvgJCT / m.AvgJCT
+func (m *Method) compare(jobs []workload.Job, base *Outcome, name, objective string) {
+	m.Ratio = 1
+	if x, y := base.Value(objective), m.Value(objective); x != y {
+		m.Ratio = finite(x / y)
+	}
 	if m.Method != name {
 		m.Guards = guardsAgainst(jobs, base, &m.Outcome)
 	}
@@ -198,7 +228,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		seeds[c.method] = append(seeds[c.method], got[i].method())
 	}
 	for _, of := range seeds {
-		r.Methods = append(r.Methods, *meanOf(of, &seeds[0][0].Outcome, o.baseline(), r.Counted))
+		r.Methods = append(r.Methods, *meanOf(of, &seeds[0][0].Outcome, o.baseline(), r.Objective, r.Counted))
 	}
 	return r, nil
 }
@@ -272,10 +302,10 @@ func (e *Evaluation) roundCost(n int) cells.Cost {
 }
 
 // meanOf condenses the outcomes of a method's seeds.
-func meanOf(seeds []*Method, base *Outcome, baseline string, jobs []workload.Job) *Method {
+func meanOf(seeds []*Method, base *Outcome, baseline, objective string, jobs []workload.Job) *Method {
 	out := *seeds[0]
 	if len(seeds) == 1 {
-		out.compare(jobs, base, baseline) // groups of an outcome that was kept lack the GPUs that their text has
+		out.compare(jobs, base, baseline, objective) // groups of an outcome that was kept lack the GPUs that their text has
 		return &out
 	}
 	mean := func(of func(*Outcome) float64) float64 {
@@ -322,6 +352,6 @@ func meanOf(seeds []*Method, base *Outcome, baseline string, jobs []workload.Job
 		out.Seeds[i], averages[i] = seeds[i].Outcome, seeds[i].AvgJCT
 	}
 	out.Spread = spreadOf(averages)
-	out.compare(jobs, base, baseline)
+	out.compare(jobs, base, baseline, objective)
 	return &out
 }

@@ -14,7 +14,7 @@ func TestMeanOfSeeds(t *testing.T) {
 	a, b := &Method{Method: "m"}, &Method{Method: "m"}
 	a.Outcome = Outcome{AvgJCT: 10, Rounds: 8, Urgent: 2, Changes: 4}
 	b.Outcome = Outcome{AvgJCT: 20, Rounds: 6, Changes: 2}
-	m := meanOf([]*Method{a, b}, &Outcome{AvgJCT: 30}, defaultMethod, nil)
+	m := meanOf([]*Method{a, b}, &Outcome{AvgJCT: 30}, defaultMethod, "avg_jct", nil)
 	if m.AvgJCT != 15 || m.Ratio != 2 || m.Spread != 1 || m.Rounds != 7 || m.Urgent != 1 || m.Changes != 3 {
 		t.Errorf("means %+v, spread %v", m.Outcome, m.Spread)
 	}
@@ -41,7 +41,7 @@ func TestLosersOfKept(t *testing.T) {
 		return &measured{Method: Method{Method: name, Outcome: Outcome{AvgJCT: 1, Rows: rows}}, Rows: rows}
 	}
 	base, m := outcome(defaultMethod, 3600), outcome("preset", 36000)
-	m.compare(jobs, &base.Outcome, defaultMethod)
+	m.compare(jobs, &base.Outcome, defaultMethod, "avg_jct")
 	text, err := json.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
@@ -51,10 +51,22 @@ func TestLosersOfKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range []*Method{m.method(), read.method()} {
-		got := round.LosersText(meanOf([]*Method{m}, &base.Outcome, defaultMethod, jobs).Guards.Losers, 1)
+		got := round.LosersText(meanOf([]*Method{m}, &base.Outcome, defaultMethod, "avg_jct", jobs).Guards.Losers, 1)
 		want := "The price is paid by wide jobs: 64-GPU jobs wait 10 h, before 1.0 h (1 job); and 1 more"
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestRatioOfTheObjective: the ratio is that of the objective, and 1 where both values are 0.
+func TestRatioOfTheObjective(t *testing.T) {
+	base := &Outcome{AvgJCT: 30, P95JCT: 100}
+	m := &Method{Method: defaultMethod, Outcome: Outcome{AvgJCT: 20, P95JCT: 200}}
+	for objective, want := range map[string]float64{"avg_jct": 1.5, "p95_jct": .5, "max_rho": 1} {
+		m.compare(nil, base, defaultMethod, objective)
+		if m.Ratio != want {
+			t.Errorf("%s: ratio %g, want %g", objective, m.Ratio, want)
 		}
 	}
 }

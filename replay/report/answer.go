@@ -290,7 +290,7 @@ func InHindsight(r *replay.Report) string {
 	if m == nil || m.Hindsight == nil {
 		return ""
 	}
-	h, base := m.Hindsight, m.AvgJCT*m.Ratio
+	h, base := m.Hindsight, r.Methods[0].AvgJCT
 	figure := func(v float64) string { return fmt.Sprintf("%.0f s (ratio %.3f)", v, base/v) }
 	return fmt.Sprintf("fixed-oracle is the best of many in hindsight, which is partly luck: configurations within "+
 		"3 %% of its numbers have an average JCT of %s. The best that keeps the guards has %s, its neighbours %s.",

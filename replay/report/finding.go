@@ -125,31 +125,7 @@ func gainOf(ratio float64) float64 { return 100 * (1 - 1/max(ratio, 1/search.Max
 // value returns the objective of a method.
 func (r *document) value(m *replay.Method) float64 { return r.valueOf(&m.Outcome) }
 
-func (r *document) valueOf(m *replay.Outcome) float64 {
-	switch r.Objective {
-	case "p50_jct":
-		return m.P50JCT
-	case "p95_jct":
-		return m.P95JCT
-	case "p99_jct":
-		return m.P99JCT
-	case "ftf":
-		return 1 - m.FTFLe1
-	case "p95_rho":
-		return m.P95Rho
-	case "max_rho":
-		return m.MaxRho
-	case "energy":
-		return m.Energy
-	case "cost":
-		return m.Cost
-	case "co2":
-		return m.CO2
-	case "edp":
-		return m.EDP
-	}
-	return m.AvgJCT
-}
+func (r *document) valueOf(m *replay.Outcome) float64 { return m.Value(r.Objective) }
 
 // over is the ratio of two methods' values: above 1 if b is better.
 func (r *document) over(a, b *replay.Method) float64 { return relative(r.value(a), r.value(b)) }

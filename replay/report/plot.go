@@ -149,7 +149,7 @@ func (p *page) ratios() *chart.Chart {
 	hi += (hi - lo) * .26 // room for the number
 	c := &chart.Chart{
 		Title:  "Ratio to " + p.Baseline.Method + ": above 1 is better, the band is noise",
-		X:      chart.Axis{Name: "average JCT of " + p.Baseline.Method + " over the method's", Min: lo, Max: hi},
+		X:      chart.Axis{Name: p.objective() + " of " + p.Baseline.Method + " over the method's", Min: lo, Max: hi},
 		Y:      chart.Axis{Min: -.5, Max: float64(len(p.Methods)) - .5, Labels: true},
 		Layers: []chart.Layer{noiseBand(chart.Box(1/noise, -inf, noise, inf))},
 	}

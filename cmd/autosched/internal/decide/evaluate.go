@@ -360,8 +360,8 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\nratio = average JCT of %s / this method's; above 1 is better. Methods that draw: %s.\n",
-		r.Baseline.Method, units.Plural(len(r.Seeds), "seed"))
+	fmt.Fprintf(w, "\nratio = %s of %s / this method's; above 1 is better. Methods that draw: %s.\n",
+		round.Label(r.Objective), r.Baseline.Method, units.Plural(len(r.Seeds), "seed"))
 	if err := printDrawn(w, r); err != nil {
 		return err
 	}
