@@ -302,11 +302,11 @@ func (e *Evaluation) roundCost(n int) cells.Cost {
 }
 
 // meanOf condenses the outcomes of a method's seeds.
-func meanOf(seeds []*Method, base *Outcome, baseline, objective string,
-	jobs []workload.Job) *Method {
+func meanOf(seeds []*Method, base *Outcome, baseline, objective string, jobs []workload.Job) *Method {
 	out := *seeds[0]
 	if len(seeds) == 1 {
-		out.compare(jobs, base, baseline, objective) // groups of an outcome that was kept lack the GPUs that their text has
+		// Groups of an outcome that was kept lack the GPUs that their text has.
+		out.compare(jobs, base, baseline, objective)
 		return &out
 	}
 	mean := func(of func(*Outcome) float64) float64 {

@@ -31,7 +31,8 @@ func plotLoad(plot *cli.PlotFlag, scheduler string, x *pb.ForecastLoadResponse) 
 				below = append(below, chart.Point{X: h, Y: of(p).GetLow()})
 			}
 			slices.Reverse(below)
-			return &chart.Chart{Title: title, X: chart.Axis{Name: "hours"}, Y: chart.Axis{Include: []float64{0}},
+			return &chart.Chart{Title: title, X: chart.Axis{Name: "hours"},
+				Y: chart.Axis{Name: "GPUs", Include: []float64{0}},
 				Layers: []chart.Layer{
 					&chart.Area{Mark: chart.Mark{Name: "range of the futures", Color: chart.Series(slot).Fade(.2)},
 						Points: append(above, below...)},
@@ -58,6 +59,54 @@ func plotLoad(plot *cli.PlotFlag, scheduler string, x *pb.ForecastLoadResponse) 
 	})
 }
 
+// qualityPage draws what came in each hour beside the band of its forecast.
+func qualityPage(scheduler string, q *pb.ForecastQuality) (*chart.Page, error) {
+	if why := q.GetNoGradeReason(); why != "" {
+		return nil, fmt.Errorf("there is no forecast to draw: %s", why)
+	}
+	begin := q.GetStartTime().AsTime()
+	type hour func(*pb.ForecastQuality_Hour) (*pb.ForecastQuality_Band, float64)
+	draw := func(title, unit string, of hour) *chart.Chart {
+		var came, middle, above, below []chart.Point
+		for _, h := range q.GetHours() {
+			band, v := of(h)
+			x := h.GetStartTime().AsTime().Sub(begin).Hours()
+			came, middle = append(came, chart.Point{X: x, Y: v}), append(middle, chart.Point{X: x, Y: band.GetMiddle()})
+			above = append(above, chart.Point{X: x, Y: band.GetHigh()})
+			below = append(below, chart.Point{X: x, Y: band.GetLow()})
+		}
+		slices.Reverse(below)
+		return &chart.Chart{Title: title, X: chart.Axis{Name: "hours since " + cli.Instant(q.GetStartTime())},
+			Y: chart.Axis{Name: unit, Include: []float64{0}},
+			Layers: []chart.Layer{
+				&chart.Area{Mark: chart.Mark{Name: "band of 80 %", Color: chart.Blue.Fade(.2)},
+					Points: append(above, below...)},
+				&chart.Line{Mark: chart.Mark{Name: "forecast", Color: chart.Blue}, Points: middle},
+				&chart.Line{Mark: chart.Mark{Name: "came", Color: chart.Ink}, Points: came}}}
+	}
+	jobs := q.GetJobs()
+	p, err := cli.NewPage("forecasts: "+scheduler, false, fmt.Sprintf("%s of %s came within the band of 80 %% of the "+
+		"jobs that were forecast an hour ahead.", percentText(jobs.GetCoverage()),
+		units.Plural(int(jobs.GetHourCount()), "hour")), func(w io.Writer) error { return printQuality(w, q, true) })
+	if err != nil {
+		return nil, err
+	}
+	if why := q.GetLimitedReason(); why != "" {
+		p.Details = append(p.Details, why)
+	}
+	p.First = draw("Jobs of each hour", "jobs", func(h *pb.ForecastQuality_Hour) (*pb.ForecastQuality_Band, float64) {
+		return h.GetJobs(), float64(h.GetCameJobs())
+	})
+	if q.GetGpuHours() != nil {
+		work := draw("GPU-hours of these jobs", "GPU-hours",
+			func(h *pb.ForecastQuality_Hour) (*pb.ForecastQuality_Band, float64) {
+				return h.GetGpuHours(), h.GetCameGpuHours()
+			})
+		p.Sections = []chart.Section{{Title: "Work", Rows: []chart.Row{{Height: 320, Charts: []*chart.Chart{work}}}}}
+	}
+	return p, nil
+}
+
 // plotRows bounds the rows that a picture draws: colours tell no more apart.
 const plotRows = 8
 
@@ -70,7 +119,8 @@ func plotTimeline(plot *cli.PlotFlag, scheduler string, t *pb.Timeline) error {
 		rows := t.GetRows()[:min(plotRows, len(t.GetRows()))]
 		width := t.GetBucketDuration().AsDuration().Hours()
 		draw := func(title string, of func(*pb.Timeline_Row) []float64) *chart.Chart {
-			c := &chart.Chart{Title: title, X: chart.Axis{Name: "hours"}, Y: chart.Axis{Include: []float64{0}}}
+			c := &chart.Chart{Title: title, X: chart.Axis{Name: "hours"},
+				Y: chart.Axis{Name: "GPUs", Include: []float64{0}}}
 			for i, r := range rows {
 				var points []chart.Point
 				for k, v := range of(r) {

@@ -157,3 +157,36 @@ func TestOverQuota(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// TestQualityPage: the page of graded forecasts says how many hours came within their band, and draws band, forecast
+// and what came; nothing is drawn where nothing is graded.
+func TestQualityPage(t *testing.T) {
+	at := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
+	band := &pb.ForecastQuality_Band{Low: 2, Middle: 4, High: 9}
+	q := &pb.ForecastQuality{StartTime: timestamppb.New(at), EndTime: timestamppb.New(at.Add(2 * time.Hour)),
+		Jobs:     &pb.ForecastQuality_Score{HourCount: 2, Coverage: .5},
+		GpuHours: &pb.ForecastQuality_Score{HourCount: 2, Coverage: 1},
+		Hours: []*pb.ForecastQuality_Hour{{StartTime: timestamppb.New(at), Jobs: band, CameJobs: 3, GpuHours: band},
+			{StartTime: timestamppb.New(at.Add(time.Hour)), Jobs: band, CameJobs: 12, GpuHours: band}}}
+	p, err := qualityPage("prod", q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "50.0 % of 2 hours came within the band of 80 % of the jobs that were forecast an hour ahead."
+	if p.Lead != want {
+		t.Errorf("%q, want %q", p.Lead, want)
+	}
+	var out strings.Builder
+	if err := p.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{">Jobs of each hour<", ">jobs</text>", ">GPU-hours</text>", ">band of 80 %</text>",
+		">hours since 2026-01-05T00:00:00Z</text>"} {
+		if !strings.Contains(out.String(), part) {
+			t.Errorf("the page has no %q", part)
+		}
+	}
+	if _, err := qualityPage("prod", &pb.ForecastQuality{NoGradeReason: "no hour has passed"}); err == nil {
+		t.Error("ungraded forecasts are drawn")
+	}
+}

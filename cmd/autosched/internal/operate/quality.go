@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/table"
 )
@@ -22,6 +23,7 @@ const (
 func newForecastQualityCmd(f *cli.ClientFlags) *cobra.Command {
 	var past cli.WindowFlags
 	var hours bool
+	var plot cli.PlotFlag
 	cmd := &cobra.Command{
 		Use:   "forecast SCHEDULER",
 		Short: "Grade the forecasts of a scheduler's past hours by what came",
@@ -33,17 +35,22 @@ forecast eval' grades forecasts of a trace by the same rules.`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from, to, err := past.Read()
-			if err != nil {
+			if err := cmp.Or(err, plot.Check()); err != nil {
 				return err
 			}
 			return cli.Ask(f, cmd, args, cli.SchedulerArg,
 				func(ctx context.Context, c *cli.Client, name string) (*pb.ForecastQuality, error) {
-					return c.Jobs.GetForecastQuality(ctx, &pb.GetForecastQualityRequest{Name: name, StartTime: from,
+					q, err := c.Jobs.GetForecastQuality(ctx, &pb.GetForecastQualityRequest{Name: name, StartTime: from,
 						EndTime: to})
+					if err != nil {
+						return nil, err
+					}
+					return q, plot.Write(func() (*chart.Page, error) { return qualityPage(cli.ShortName(name), q) })
 				}, func(w io.Writer, q *pb.ForecastQuality) error { return printQuality(w, q, hours) })
 		},
 	}
 	past.Add(cmd, weekBefore, latestEvent)
+	plot.Add(cmd)
 	cmd.Flags().BoolVar(&hours, "hours", false, "print the hours, too")
 	return cmd
 }
