@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -43,9 +44,16 @@ func axe(t *testing.T) string {
 	return string(text)
 }
 
-// axeRun lists the violations of WCAG 2.1 A and AA, and of axe's best practices.
-const axeRun = `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v =>
-	v.id + ": " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.target.join(" ") + " " + n.failureSummary).join("; ")))`
+// axeRun lists the violations of WCAG 2.1 A and AA, and of axe's best practices, or of some rules.
+func axeRun(rules ...string) string {
+	options := map[string]any{"resultTypes": []string{"violations"}}
+	if len(rules) > 0 {
+		options["runOnly"] = rules
+	}
+	text, _ := json.Marshal(options) // texts alone
+	return `axe.run(document, ` + string(text) + `).then(r => r.violations.map(v => v.id + ": " + v.help + ": " +
+		v.nodes.slice(0, 3).map(n => n.target.join(" ") + " " + n.failureSummary).join("; ")))`
+}
 
 // chartsFit is true once charts are drawn for the window's size.
 const chartsFit = `[...document.querySelectorAll("figure.chart")].every(f =>
@@ -53,12 +61,15 @@ const chartsFit = `[...document.querySelectorAll("figure.chart")].every(f =>
 
 var sizes = []struct{ width, height int64 }{{360, 740}, {1280, 800}, {2560, 1300}}
 
-// check holds a page to the rules of all: at each size no text is clipped or over other text, axe finds nothing, in
-// light and dark, and the tab has no faults but expected ones, named by a part of each.
+// check holds a page to the rules of all: at each size no text is clipped or over other text, axe finds nothing, nor
+// too little contrast in the dark, where only colours differ, and the tab has no faults but expected ones, named by a
+// part of each.
 func (p *tab) check(name, ready string, expected ...string) {
 	t := p.t
 	t.Helper()
-	source := axe(t)
+	if !js[bool](p, `Boolean(window.axe)`) {
+		js[bool](p, `(() => {`+axe(t)+`})(), true`)
+	}
 	for _, size := range sizes {
 		p.size(size.width, size.height)
 		p.sees(ready)
@@ -66,10 +77,9 @@ func (p *tab) check(name, ready string, expected ...string) {
 		for _, fault := range js[[]string](p, layoutScript) {
 			t.Errorf("%s at %d px: %s", name, size.width, fault)
 		}
-		for _, scheme := range []string{"light", "dark"} {
+		for scheme, run := range map[string]string{"light": axeRun(), "dark": axeRun("color-contrast")} {
 			p.scheme(scheme)
-			js[bool](p, `window.axe || (() => {`+source+`})(), true`)
-			for _, v := range js[[]string](p, axeRun) {
+			for _, v := range js[[]string](p, run) {
 				t.Errorf("%s at %d px, %s: %s", name, size.width, scheme, v)
 			}
 		}
@@ -138,6 +148,7 @@ func (p *tab) picture(name string) {
 	}
 	p.scheme("light")
 	p.size(1280, 800)
+	js[bool](p, `document.activeElement.blur(), true`)
 	text, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
 	if err != nil {
 		p.t.Fatal(err)
@@ -329,7 +340,7 @@ func history(p *tab, s *service, number string) {
 	p.sees("Round " + round + ", as it was decided")
 	p.click("Simulate its futures again")
 	p.check("decision", "(?s)What was known.*What was chosen.*What followed.*revision "+number+
-		".*approved by.*preemptions per job.*admin replay demo "+round)
+		".*Approved by.*preemptions per job.*admin replay demo "+round)
 }
 
 // TestReject rejects a proposal; the page of another operator follows.
@@ -473,6 +484,25 @@ func TestState(t *testing.T) {
 	}
 	p.do(chromedp.NavigateBack())
 	p.sees("Rounds")
+}
+
+// TestReducedMotion: nothing moves for readers who ask for that.
+func TestReducedMotion(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "127.0.0.1:0")
+	p := open(t, s)
+	p.visit(s.pages + "/")
+	p.sees("No scheduler is registered yet")
+	js[bool](p, `document.querySelector("main").style.transition = "opacity 5s", true`)
+	moving := `[...document.querySelectorAll("*")].filter(e => getComputedStyle(e).transitionDuration !== "0s" ||
+		getComputedStyle(e).animationName !== "none").length`
+	if n := js[int](p, moving); n != 1 {
+		t.Errorf("%d elements move, not the one that the test moves", n)
+	}
+	command(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}}})
+	if n := js[int](p, moving); n != 0 {
+		t.Errorf("%d elements move", n)
+	}
 }
 
 // TestReported: what schedulers report is in their own units, and a value may be 0.
@@ -694,6 +724,8 @@ func TestRoles(t *testing.T) {
 	p.sees("The roles file has no such token")
 	signIn(strings.Repeat("v", 40))
 	p.sees("(?s)viewer-1, viewer.*waits for a decision.*Your role, viewer, may look and not decide")
+	acts := `[...document.querySelectorAll("main button")].map(b => b.textContent.trim()).filter(t => t.endsWith("…") ||
+		/^(Acknowledge|Snooze|Mark as wrong|Propose)/.test(t))`
 	buttons := `[...document.querySelectorAll("main button")].map(b => b.textContent).filter(t => t.endsWith("…"))`
 	if got := js[[]string](p, buttons); len(got) > 0 {
 		t.Errorf("a viewer has the buttons %q", got)
@@ -703,6 +735,17 @@ func TestRoles(t *testing.T) {
 	}
 	p.takeFaults() // the refusals above
 	p.check("viewer", "What speaks against it")
+	for path, ready := range map[string]string{"/": "waits for a decision", "/findings?state=all": "By rule",
+		"/schedulers/demo": "Where it stands", "/schedulers/demo/history?round=1": "as it was decided",
+		"/schedulers/demo/studies": "No study searches", "/schedulers/demo/what-if?set.queues=5": "--set queues=5",
+		"/schedulers/demo/jobs": "The latest submitted first", "/schedulers/demo/timeline": "Table of GPUs by tenant",
+		"/schedulers/demo/configurations/1": "is in force"} {
+		p.visit(s.pages + path)
+		p.sees("(?s)viewer-1, viewer.*" + ready)
+		if got := js[[]string](p, acts); len(got) > 0 {
+			t.Errorf("on %s a viewer has the buttons %q", path, got)
+		}
+	}
 	p.click("Sign out")
 	signIn(strings.Repeat("o", 40))
 	p.sees("(?s)operator-1, operator.*waits for a decision.*Approve…")
@@ -727,7 +770,10 @@ func TestWhatIf(t *testing.T) {
 	p.sees("queues: many is no value of it")
 	p.visit(s.pages + "/schedulers/demo/what-if?set.order=submit&set.queues=5")
 	p.sees("what-if demo --set queues=5 --set order=submit")
+	asked := time.Now()
 	p.click("Simulate")
+	p.sees("Winners and losers")
+	t.Logf("an answer to what if takes %v, less than a second alone", time.Since(asked).Round(time.Millisecond))
 	p.check("what-if", "(?s)(Better|Worse|No clear).*length.*mean wait.*Winners and losers.*all jobs")
 	p.click("Propose…")
 	p.do(chromedp.SendKeys("dialog textarea", "a fifth queue"))

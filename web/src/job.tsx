@@ -235,7 +235,7 @@ export function TenantsPage(p: Props) {
           { name: "Share", kind: "observed", cell: (r) => f.share(r.share ?? 0) },
           { name: "GPU-hours", cell: (r) => f.number(r.gpuHours ?? 0) },
           { name: "GPU-hours waited for", cell: (r) => f.number(r.waitingGpuHours ?? 0) },
-          { name: "GPUs at the end, of quota", cell: (r) => `${f.count(r.busyGpus)} of ${r.quotaGpus ? f.count(r.quotaGpus) : "–"}` },
+          { name: "GPUs at the end, of quota", cell: (r) => f.count(r.busyGpus) + (r.quotaGpus ? ` of ${f.count(r.quotaGpus)}` : "") },
           { name: "Jobs, started", cell: (r) => `${f.count(r.jobCount)}, ${f.count(r.startedCount)}` },
           { name: "Wait for the first start, mean", cell: (r) => f.seconds(span(r.meanWaitDuration), p.style.unit) },
           { name: "p95", cell: (r) => f.seconds(span(r.p95WaitDuration), p.style.unit) },

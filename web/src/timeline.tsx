@@ -144,7 +144,7 @@ export function TimelinePage(p: Props) {
           empty="No configuration took effect in this time, and no finding was open." columns={[
           { name: "What", text: true, cell: (m) => m.kind === "configuration"
             ? <A href={link("/" + m.name)}>{m.words}</A>
-            : <A href={link("/findings", { scheduler: p.name, state: "all" })}>{m.words}</A> },
+            : <A href={link("/findings", { scheduler: p.name, state: "all" })}>{found(m)}</A> },
           { name: "From", cell: (m) => f.instant(m.startTime, p.style) },
           { name: "To", cell: (m) => m.endTime ? f.instant(m.endTime, p.style) : "–" },
         ]} />
@@ -165,7 +165,7 @@ function Now(p: { name: string; style: Style }) {
         <Fact name="GPUs held" kind="observed">{f.count(l.busyGpus)} of {f.count(l.totalGpus)}</Fact>
         <Fact name="GPUs waited for" kind="observed">{f.count(l.waitingGpus)}</Fact>
         <Fact name="Jobs running, waiting" kind="observed">{f.count(l.runningJobs)}, {f.count(l.waitingJobs)}</Fact>
-        <Fact name="Longest wait" kind="observed">{f.seconds(span(l.longestWaitDuration), p.style.unit)}</Fact>
+        <Fact name="Longest wait" kind="observed">{f.seconds(span(l.longestWaitDuration) ?? (l.waitingJobs ? 0 : undefined), p.style.unit)}</Fact>
         <Fact name="Nodes; down or draining">{f.count(l.nodeCount)}; {f.count(l.closedNodeCount)}</Fact>
         <Fact name="Event time">{f.instant(l.schedulerTime, p.style)}</Fact>
         <Fact name="Last events">{l.receiveTime ? `${f.ago(l.receiveTime)}, ${skew(l.clockSkew, p.style)}` : "none since the service started"}</Fact>
@@ -240,7 +240,7 @@ function Grid(p: { t: Timeline; nodes: boolean; style: Style; zoom: (r: Row | un
     g.setTransform(scale, 0, 0, scale, 0, 0);
     const css = getComputedStyle(c);
     const color = (name: string) => css.getPropertyValue("--" + name).trim();
-    const [busy, waiting, found, ink, soft, line] = ["c4", "c7", "bad", "ink", "soft", "grid"].map(color) as [string, string, string, string, string, string];
+    const [busy, waiting, bad, ink, soft, line] = ["c4", "c7", "bad", "ink", "soft", "grid"].map(color) as [string, string, string, string, string, string];
     g.font = "12px system-ui, sans-serif";
     rows.forEach((r, i) => {
       const y = top + i * rowHeight, most = r.gpus || Math.max(...(r.busyGpus ?? []), 1e-9);
@@ -280,7 +280,7 @@ function Grid(p: { t: Timeline; nodes: boolean; style: Style; zoom: (r: Row | un
     }
     for (const m of t.findings ?? []) {
       const from = Math.max(Date.parse(m.startTime), begin), to = Math.min(m.endTime ? Date.parse(m.endTime) : end, end);
-      g.fillStyle = found;
+      g.fillStyle = bad;
       g.fillRect(X(from), height - axis + 1, Math.max(2, X(to) - X(from)), 3);
     }
     g.fillStyle = soft;
@@ -355,11 +355,14 @@ function Grid(p: { t: Timeline; nodes: boolean; style: Style; zoom: (r: Row | un
   );
 }
 
+// found is a finding's rule in words, and its entity.
+const found = (m: Mark) => (m.words ?? "").replace(/^\w+/, (rule) => rule.replace(/_/g, " "));
+
 // marksIn is what began in a part of the time, and which findings were open in it.
 function marksIn(t: Timeline, from: number, to: number): string[] {
   const began = (m: Mark) => Date.parse(m.startTime) >= from && Date.parse(m.startTime) < to;
   const open = (m: Mark) => Date.parse(m.startTime) < to && (!m.endTime || Date.parse(m.endTime) > from);
-  const findings = [...new Set((t.findings ?? []).filter(open).map((m) => m.words ?? ""))];
+  const findings = [...new Set((t.findings ?? []).filter(open).map(found))];
   return [...(t.configurations ?? []).filter(began).map((m) => `revision ${id(m.name)} takes effect`),
     ...findings.length ? [`open: ${findings.slice(0, 3).join(", ")}${findings.length > 3 ? ` and ${findings.length - 3} more` : ""}`] : []];
 }
