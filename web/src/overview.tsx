@@ -162,7 +162,7 @@ function Card(p: { scheduler: Scheduler; who: Identity; style: Style }) {
             f.plural(load.waitingJobs ?? 0, "job waits", "jobs wait")} for {f.plural(load.waitingGpus ?? 0, "GPU")} (<A
             href={link(`/schedulers/${name}/timeline`)}>timeline</A>)</> : "…"}</Fact>
           <Fact name="In force" kind="observed" wide>{c ? <InForce scheduler={s} current={c} style={p.style} /> : "…"}</Fact>
-          <Fact name="What tuning gained" wide>{c ? <>{p.who.may("GetTuningGain") && <Saved name={s.name} revision={c.revision} style={p.style} />}
+          <Fact name="What tuning gained" wide>{c?.origin === "DEFAULT" ? <span class="soft">nothing yet: the registered defaults are on offer</span> : c ? <>{p.who.may("GetTuningGain") && <Saved name={s.name} revision={c.revision} style={p.style} />}
             <Gain current={c} metric={metric} style={p.style} /></> : "…"}</Fact>
           <Fact name="Findings, by wasted GPU-hours" kind="observed" wide>
             {!d.data ? "…" : open.length ? (
