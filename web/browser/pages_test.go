@@ -746,6 +746,7 @@ func TestRoles(t *testing.T) {
 			t.Errorf("on %s a viewer has the buttons %q", path, got)
 		}
 	}
+	p.visit(here)
 	p.click("Sign out")
 	signIn(strings.Repeat("o", 40))
 	p.sees("(?s)operator-1, operator.*waits for a decision.*Approve…")
