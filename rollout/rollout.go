@@ -426,7 +426,7 @@ func (t *transition) supersede(state RevisionState) {
 }
 
 // offer puts a revision that is the newest on offer to all instances at an event time; if it is
-// zero, at that of the last offer. It supersedes parked proposals: they were compared with another
+// zero, at that of the last offer. It supersedes proposals, parked or not: they were compared with another
 // offer, and revisions only go forward.
 func (t *transition) offer(c *Configuration, at time.Time) {
 	if at.IsZero() {
@@ -436,6 +436,7 @@ func (t *transition) offer(c *Configuration, at time.Time) {
 	}
 	c = t.edit(c.Revision)
 	c.State, c.Offered, c.OfferedAt = Published, t.at, at
+	t.supersede(Proposed)
 	t.supersede(Parked)
 	t.OfferedRevision, t.Wave = c.Revision, nil
 	if t.Pin != nil && t.Pin.Revision != c.Revision {
