@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 )
@@ -57,7 +58,7 @@ func (r *Round) ratio() float64 {
 // ends says that a configuration finishes the futures, and the incumbent does not.
 func (r *Round) ends(rank int, source string, after float64) string {
 	return fmt.Sprintf("The one in force does not end the simulated work; this one (%s) does, with %s %s.", source,
-		Label(r.Goal.name(rank)), r.Goal.value(rank, after))
+		Label(r.Goal.name(rank)), r.Goal.value(rank, after, units.Duration))
 }
 
 // can reports whether a trial may be adopted: it was measured on all scenarios, keeps the constraints and is not

@@ -77,10 +77,10 @@ func (g *Goal) Title() string {
 	return fmt.Sprintf("%s (%s)", Label(name), metrics[name].unit)
 }
 
-// value formats a value of rank k for people.
-func (g *Goal) value(k int, v float64) string {
+// value formats a value of rank k for people, spans of time by a function.
+func (g *Goal) value(k int, v float64, duration func(float64) string) string {
 	if m, ok := metrics[g.name(k)]; ok && m.unit == "s" {
-		return units.Duration(v)
+		return duration(v)
 	}
 	return g.formatRank(k, v)
 }
@@ -94,9 +94,9 @@ func Influence(ratio float64) string {
 // change describes the effect of a candidate: the objective of rank k before and after, the
 // share of the controllable part if that is not all, and in how many futures it is better.
 func (r *Round) change(k int, before, after, ratio float64, was, now *search.Measurement) string {
-	from, to := r.Goal.value(k, before), r.Goal.value(k, after)
+	from, to := r.Goal.value(k, before, units.Duration), r.Goal.value(k, after, units.Duration)
 	if from == to { // all digits
-		from, to = r.Goal.formatRank(k, before), r.Goal.formatRank(k, after)
+		from, to = r.Goal.value(k, before, units.Exact), r.Goal.value(k, after, units.Exact)
 	}
 	text := fmt.Sprintf("%s %s (%s -> %s)", Label(r.Goal.name(k)), changeOf(before, after), from, to)
 	if mean(was.Floors) > 0 {

@@ -36,6 +36,28 @@ func Duration(seconds float64) string {
 	return two(n/24, "d", n%24, "h")
 }
 
+// Exact is Duration with all its parts down to seconds.
+func Exact(seconds float64) string {
+	n := int64(math.Round(math.Abs(seconds)))
+	if n < 3600 || !(math.Abs(seconds) <= 1e12) {
+		return Duration(seconds)
+	}
+	text := ""
+	for _, part := range [...]struct {
+		of   int64
+		name string
+	}{{24 * 3600, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}} {
+		if whole := n / part.of; whole > 0 {
+			text += fmt.Sprintf(" %d %s", whole, part.name)
+			n -= whole * part.of
+		}
+	}
+	if seconds < 0 {
+		return "-" + text[1:]
+	}
+	return text[1:]
+}
+
 // Span formats seconds as flags and files take them: 4h, 1h0m30s, 6h57m6.8s. It returns false
 // if a span does not hold them exactly.
 func Span(seconds float64) (string, bool) {

@@ -17,6 +17,17 @@ func TestDuration(t *testing.T) {
 	}
 }
 
+func TestExact(t *testing.T) {
+	for seconds, want := range map[float64]string{
+		0.25: "0.25 s", 750: "12 min 30 s", 3600: "1 h", 6602.6: "1 h 50 min 3 s", 6602: "1 h 50 min 2 s",
+		90061: "1 d 1 h 1 min 1 s", -6602: "-1 h 50 min 2 s", 1e15: "1e+15 s",
+	} {
+		if got := Exact(seconds); got != want {
+			t.Errorf("Exact(%v) = %q, want %q", seconds, got, want)
+		}
+	}
+}
+
 // TestSpan: a span reads back as the same number.
 func TestSpan(t *testing.T) {
 	for seconds, want := range map[float64]string{

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,12 +79,15 @@ func TestQualityPages(t *testing.T) {
 		return tenants[i%3], fmt.Sprint("n", i%4), at, time.Duration(10+i*104729%120) * time.Minute
 	})
 	p.visit(s.pages + "/schedulers/demo/forecast")
-	p.check("forecast", "(?s)came within the band of 80 %.*Jobs by hour.*came.*Run times.*Median error.*"+
+	p.check("forecast", "(?s)came within the band of 80 %.*all hours of the 7 days that can be graded.*Jobs by hour.*came.*Run times.*Median error.*"+
 		"Earlier promises")
 	p.do(chromedp.Focus(".chart svg[role=img]"), chromedp.KeyEvent(kb.End))
 	p.sees(`forecast [\d.]+ \([\d.]+ to [\d.]+\); came \d+`)
 	p.visit(s.pages + "/schedulers/demo/forecast?days=1")
 	p.sees("of 24 hours came")
+	if strings.Contains(p.text(), "that can be graded") {
+		t.Errorf("a whole day is said to be cut:\n%s", p.text())
+	}
 	p.visit(s.pages + "/schedulers/demo/energy")
 	p.check("energy", "(?s)kWh, of which idle nodes have.*Modelled GPU-hours.*100.%.*Power by hour.*Tenants.*b.*Jobs.*"+
 		"Constants")

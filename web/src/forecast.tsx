@@ -82,8 +82,11 @@ const choices = [1, 3, 7, 14];
 // ForecastPage grades what the service forecast.
 export function ForecastPage(p: { name: string; url: URL; style: Style }) {
   const days = daysOf(p.url, choices);
-  const d = useLoaded<Quality>(`quality ${p.name} ${days}`, async () =>
-    get(path("schedulers/" + p.name, "forecastQuality") + await windowOf(p.name, days)), longPeriod);
+  const d = useLoaded<Quality & { asked?: Time }>(`quality ${p.name} ${days}`, async () => {
+    const query = await windowOf(p.name, days);
+    const got = await get<Quality>(path("schedulers/" + p.name, "forecastQuality") + query);
+    return { ...got, asked: new URLSearchParams(query).get("startTime") ?? undefined };
+  }, longPeriod);
   const promised = useLoaded("promises " + p.name, () => promises("schedulers/" + p.name), longPeriod);
   const q = d.data, hours = q?.hours ?? [];
   const open = hours.filter((h) => h.openJobs).length;
@@ -98,6 +101,8 @@ export function ForecastPage(p: { name: string; url: URL; style: Style }) {
           <Verdict tone="open" title={`${f.share(q.jobs?.coverage)} of ${f.plural(hours.length, "hour")} came within the band of 80 %`}>
             <p>From {f.instant(q.startTime, p.style)} to {f.instant(q.endTime, p.style)} ({f.zoneName(p.style)}). Each hour is
               forecast from what was known when it began, as rounds do ({q.method}), in {q.futures} futures.</p>
+            {q.asked && q.startTime && Date.parse(q.startTime) > Date.parse(q.asked) && <p>These are all hours
+              of the {f.plural(days, "day")} that can be graded: the first one comes a day after the first known job.</p>}
             {q.limitedReason && <p>The first hours are bounded: {q.limitedReason}.</p>}
           </Verdict>
           <Section title="Arrivals" hint={`Forecast ${f.seconds(span(q.horizonDuration), p.style.unit)} ahead: the median and the band from 10 % to 90 % of the futures, which are predicted, beside what came, which is observed.`}>

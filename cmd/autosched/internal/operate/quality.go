@@ -49,7 +49,7 @@ forecast eval' grades forecasts of a trace by the same rules.`,
 				}, func(w io.Writer, q *pb.ForecastQuality) error { return printQuality(w, q, hours) })
 		},
 	}
-	past.Add(cmd, weekBefore, latestEvent)
+	past.Add(cmd, weekBefore+"; at most 14 days", latestEvent)
 	plot.Add(cmd)
 	cmd.Flags().BoolVar(&hours, "hours", false, "print the hours, too")
 	return cmd
@@ -148,7 +148,7 @@ same rules.`,
 				}, func(w io.Writer, e *pb.EnergyAccount) error { return printAccount(w, e, int(top)) })
 		},
 	}
-	past.Add(cmd, weekBefore, latestEvent)
+	past.Add(cmd, weekBefore+"; at most 31 days", latestEvent)
 	cmd.Flags().Int32Var(&top, "top", 10, "")
 	return cmd
 }
