@@ -157,20 +157,11 @@ func (w *waits) describe(configs []space.Config, c space.Config, x *Scenario, al
 	if k == len(w.futures) {
 		return
 	}
-	var jobs, wait, preemptions, restart, slow, arrived float64 // as a Scorer's metrics weigh the members of groups
-	for i := range all {
-		o := &all[i]
-		n := float64(o.Members)
-		jobs, wait, preemptions = jobs+n, wait+n*o.Wait.Seconds(), preemptions+n*float64(o.Preemptions)
-		restart += o.Restart.Seconds()
-		if int(o.ID) >= len(x.Left) {
-			slow, arrived = slow+o.Slowdown, arrived+1
-		}
-	}
-	values := map[string]float64{"avg_queue_s": wait / jobs, "preemptions_per_job": preemptions / jobs,
-		"restart_s_per_job": restart / float64(len(all))}
-	if arrived > 0 {
-		values["slowdown"] = slow / arrived
+	var one account
+	one.add(all, simulator.ID(len(x.Left)))
+	values := one.metrics()
+	if one.arrived == 0 {
+		delete(values, "slowdown")
 	}
 	for i := range configs {
 		if !configs[i].Equal(c) {

@@ -136,8 +136,8 @@ type figures struct {
 func (sc *Scorer) play(ctx context.Context, c space.Config, scenarios []Scenario) (*figures, error) {
 	p := sc.players.Get().(*player)
 	defer sc.players.Put(p)
-	f := &figures{values: map[string]*metricValues{}, metrics: map[string]float64{}}
-	preemptions, wait, jobs := 0.0, 0.0, 0.0
+	f := &figures{values: map[string]*metricValues{}}
+	var ran account
 	sums := map[string]float64{}
 	policy := sc.scheduler.New(c)
 	wanted := sc.wanted()
@@ -169,24 +169,17 @@ func (sc *Scorer) play(ctx context.Context, c space.Config, scenarios []Scenario
 				return f, err
 			}
 		}
-		for k := range p.out {
-			n := float64(p.out[k].Members)
-			preemptions += n * float64(p.out[k].Preemptions)
-			wait += n * p.out[k].Wait.Seconds()
-			jobs += n
-		}
-		p.describe(sums, p.begin)
+		ran.add(p.out, p.begin)
 		if sc.AllMetrics {
 			summary := p.sim.Summarize()
 			sums["spread_share"] += summary.SpreadShare
 			sums["fragmentation"] += summary.Fragmentation
 		}
 	}
+	f.metrics = ran.metrics()
 	for name, sum := range sums {
 		f.metrics[name] = sum / float64(len(scenarios))
 	}
-	f.metrics["preemptions_per_job"] = preemptions / jobs
-	f.metrics["avg_queue_s"] = wait / jobs
 	return f, nil
 }
 
@@ -268,18 +261,39 @@ func (p *player) each(of func(*simulator.Outcome) float64) []float64 {
 	return p.values
 }
 
-// describe adds the metrics of how long jobs run. Jobs before arrived were active at the start.
-func (p *player) describe(sums map[string]float64, arrived simulator.ID) {
+// account sums how jobs waited and ran, for the metrics of MetricNames that take no extra time.
+type account struct {
+	jobs, wait, preemptions float64 // of the members of groups
+	// restart and slowdown are sums of the scenarios' means.
+	restart, slowdown float64
+	scenarios         int
+	arrived           int // jobs that were not active at the start
+}
+
+// add adds the jobs of a scenario. Those before begin were active at its start.
+func (a *account) add(all []simulator.Outcome, begin simulator.ID) {
 	// How much longer new jobs run than they would alone and on the fewest nodes.
-	restart, slow, fresh := 0.0, 0.0, 0.0
-	for i := range p.out {
-		o := &p.out[i]
+	restart, slow, fresh := 0.0, 0.0, 0
+	for i := range all {
+		o := &all[i]
+		n := float64(o.Members)
+		a.jobs += n
+		a.wait += n * o.Wait.Seconds()
+		a.preemptions += n * float64(o.Preemptions)
 		restart += o.Restart.Seconds()
-		if o.ID >= arrived {
+		if o.ID >= begin {
 			slow += o.Slowdown
 			fresh++
 		}
 	}
-	sums["restart_s_per_job"] += restart / float64(len(p.out))
-	sums["slowdown"] += slow / max(1, fresh)
+	a.restart += restart / float64(len(all))
+	a.slowdown += slow / float64(max(1, fresh))
+	a.scenarios++
+	a.arrived += fresh
+}
+
+// metrics returns the means over the scenarios. The slowdown is 0 if no job arrived.
+func (a *account) metrics() map[string]float64 {
+	return map[string]float64{"avg_queue_s": a.wait / a.jobs, "preemptions_per_job": a.preemptions / a.jobs,
+		"restart_s_per_job": a.restart / float64(a.scenarios), "slowdown": a.slowdown / float64(a.scenarios)}
 }
