@@ -111,7 +111,7 @@ func TestTimelinePage(t *testing.T) {
 	p.do(chromedp.NavigateBack())
 	p.sees(`Pay for it: job`)
 	p.click(p.sees(`(?s)Pay for it: job .*?(20\d\d-\d\d-\d\d \d\d:\d\d:\d\d)`)[1])
-	p.sees("(?s)a finding is open.*Marks.*(fragmentation|queue spiral)")
+	p.sees(`(?s)a finding is open.*Marks.*\w: (job|queue|partition|cluster) \S`)
 	p.visit(s.pages + "/schedulers/demo/tenants?days=28")
 	p.check("tenants", "(?s)Shares.*Chart of shares.*[1-9][0-9.]*\\x{a0}%")
 }

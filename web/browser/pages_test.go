@@ -24,6 +24,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/cdproto/tracing"
@@ -116,8 +117,10 @@ func (p *tab) keyboard(name string) {
 	t := p.t
 	t.Helper()
 	p.size(1280, 800)
+	tab := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeRawKeyDown, Key: "Tab", Code: "Tab",
+		WindowsVirtualKeyCode: 9}
 	for range js[int](p, noteFocus) {
-		p.do(chromedp.KeyEvent(kb.Tab))
+		command(p, input.DispatchKeyEvent, tab)
 	}
 	for _, left := range js[[]string](p, `focused.all.filter(e => e.isConnected && !focused.reached.has(e)).
 		map(e => e.outerHTML.slice(0, 120))`) {
@@ -472,7 +475,7 @@ func TestState(t *testing.T) {
 	command(p, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Europe/Berlin"})
 	p.visit(s.pages + "/schedulers/one?tz=local&unit=h")
 	p.sees("Rounds")
-	shown := js[[]string](p, `[...document.querySelectorAll("select")].map(s => s.selectedOptions[0].textContent)`)
+	shown := js[[]string](p, `[...document.querySelectorAll("nav select")].map(s => s.selectedOptions[0].textContent)`)
 	if want := []string{"hours", "Europe/Berlin, here"}; !slices.Equal(shown, want) {
 		t.Errorf("the choices are %q, want %q", shown, want)
 	}
