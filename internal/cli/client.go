@@ -134,14 +134,19 @@ type printable struct{ io.Writer }
 
 // Write implements [io.Writer].
 func (p printable) Write(text []byte) (int, error) {
-	_, err := p.Writer.Write(bytes.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return '?'
-		}
-		return r
-	}, text))
+	_, err := p.Writer.Write(bytes.Map(shown, text))
 	return len(text), err
 }
+
+func shown(r rune) rune {
+	if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		return '?'
+	}
+	return r
+}
+
+// OneLine is a text that others wrote, such as a reason, for a cell or a line: another line of it could pass for a row.
+func OneLine(text string) string { return strings.Join(strings.Fields(strings.Map(shown, text)), " ") }
 
 // Say is show for an answer of one line.
 func (f *ClientFlags) Say(cmd *cobra.Command, answer proto.Message, format string, args ...any) error {

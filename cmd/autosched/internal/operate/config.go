@@ -91,7 +91,7 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 	w := table.New(out, "")
 	fmt.Fprintf(w, "configuration\t%s revision %d (%s)\n", cli.ShortName(s.GetName()), c.GetRevision(),
 		c.GetState())
-	fmt.Fprintf(w, "because\t%s\n", cmp.Or(c.GetReason(), "-"))
+	fmt.Fprintf(w, "because\t%s\n", cmp.Or(cli.OneLine(c.GetReason()), "-"))
 	if r := c.GetReview(); r != nil {
 		verb := "rejected"
 		switch {
@@ -160,7 +160,7 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 func byText(actor string, at *timestamppb.Timestamp, reason string) string {
 	text := fmt.Sprintf("by %s at %s", cmp.Or(actor, "-"), cli.Instant(at))
 	if reason != "" {
-		text += ": " + reason
+		text += ": " + cli.OneLine(reason)
 	}
 	return text
 }
@@ -343,7 +343,7 @@ func (w *watch) follow(ctx context.Context) error {
 		default:
 			_, err = fmt.Fprintf(w.out, "%s  revision %d  %s  %s  %s\n",
 				cli.Instant(c.GetCreateTime()), c.GetRevision(), c.GetState(),
-				valuesLine(c.GetParameters(), s), c.GetReason())
+				valuesLine(c.GetParameters(), s), cli.OneLine(c.GetReason()))
 		}
 		if err != nil {
 			return err
@@ -360,7 +360,7 @@ func pauseText(p *pb.WatchConfigurationsResponse_Paused) (text string) {
 		text += " by " + p.GetActor()
 	}
 	if p.GetReason() != "" {
-		text += ": " + p.GetReason()
+		text += ": " + cli.OneLine(p.GetReason())
 	}
 	return text
 }

@@ -331,7 +331,7 @@ func printParked(out io.Writer, all *pb.ListParkedConfigurationsResponse) error 
 			until = cli.Instant(t)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", cli.ShortName(p.GetConfiguration()), by,
-			cli.Instant(p.GetCreateTime()), until, cmp.Or(p.GetReason(), "-"))
+			cli.Instant(p.GetCreateTime()), until, cmp.Or(cli.OneLine(p.GetReason()), "-"))
 	}
 	return w.Flush()
 }

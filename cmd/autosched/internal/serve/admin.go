@@ -104,7 +104,7 @@ func printAuditRecords(out io.Writer, list *pb.ListAuditRecordsResponse) error {
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d to %d\t%s\t%s\n", r.GetSequence(),
 			cli.Instant(r.GetCreateTime()), r.GetActor(), r.GetVerb(), cli.ShortName(r.GetResource()),
-			r.GetRevisionBefore(), r.GetRevisionAfter(), cmp.Or(r.GetReason(), "-"), strings.Join(fields, " "))
+			r.GetRevisionBefore(), r.GetRevisionAfter(), cmp.Or(cli.OneLine(r.GetReason()), "-"), strings.Join(fields, " "))
 	}
 	if list.GetNextPageToken() != "" {
 		fmt.Fprintln(w, "... more (--limit)")

@@ -298,7 +298,7 @@ func printFinding(out io.Writer, f *pb.Finding) error {
 			text += " until " + cli.Instant(m.mark.GetUntilTime())
 		}
 		if m.mark.GetReason() != "" {
-			text += ": " + m.mark.GetReason()
+			text += ": " + cli.OneLine(m.mark.GetReason())
 		}
 		fmt.Fprintf(w, "%s\t%s\n", m.what, text)
 	}
