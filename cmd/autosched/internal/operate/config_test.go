@@ -11,11 +11,13 @@ import (
 func TestReasonIsOneLine(t *testing.T) {
 	const reason, want = "later\n99\troot\x1b[31m \r", "later 99 root?[31m ?"
 	var out strings.Builder
-	if err := printParked(&out, &pb.ListParkedConfigurationsResponse{ParkedConfigurations: []*pb.ParkedConfiguration{
-		{Configuration: "schedulers/s/configurations/2", Actor: "alice", Reason: reason, Proposal: true}}}); err != nil {
+	park := &pb.ParkedConfiguration{Configuration: "schedulers/s/configurations/2", Actor: "alice", Reason: reason}
+	if err := printParked(&out, &pb.ListParkedConfigurationsResponse{
+		ParkedConfigurations: []*pb.ParkedConfiguration{park}}); err != nil {
 		t.Fatal(err)
 	}
-	if rows := strings.Split(strings.TrimSpace(out.String()), "\n"); len(rows) != 2 || !strings.HasSuffix(rows[1], want) {
+	rows := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(rows) != 2 || !strings.HasSuffix(rows[1], want) {
 		t.Errorf("parked: %q", rows)
 	}
 	if got := byText("alice", nil, reason); !strings.HasSuffix(got, ": "+want) {
