@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,23 +125,25 @@ func (f *PlotFlag) Write(page func() (*chart.Page, error)) error {
 }
 
 // Show shows the result of a command as the function Show does, and draws its page if a file is named. For people the
-// page's message, in bold on a terminal, stands above the text.
+// page's message, in bold on a terminal, stands above the text. A result that cannot be drawn is shown, too: it
+// may have taken hours.
 func (f *PlotFlag) Show(cmd *cobra.Command, asJSON bool, name string, result any, page func() (*chart.Page, error),
 	print func(io.Writer) error) error {
 	p, err := page()
 	if err == nil {
 		err = f.Write(func() (*chart.Page, error) { return p, nil })
 	}
-	if err != nil && f.Path != "" {
-		return err
+	if f.Path == "" { // nothing is drawn
+		err = nil
 	}
-	return Show(cmd.OutOrStdout(), asJSON, name, result, func(w io.Writer) error {
+	shown := Show(cmd.OutOrStdout(), asJSON, name, result, func(w io.Writer) error {
 		if p != nil { // otherwise there is nothing to draw
 			table.Strong(w, strings.Join(append([]string{p.Lead}, p.Details...), " "))
 			fmt.Fprintln(w)
 		}
 		return print(w)
 	})
+	return cmp.Or(shown, err)
 }
 
 // NewPage begins the page of a command, whose text is what it prints. The message is in sentences, of which the first
