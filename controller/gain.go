@@ -18,10 +18,11 @@ type Gain struct {
 	Reason   string    // why Gained is nil
 }
 
-// gained is the last Gain of a scheduler.
+// gained is the last Gain of a scheduler that was simulated.
 type gained struct {
 	Gain
-	clockSet int64
+	until                time.Duration // event time
+	clockSet, generation int64
 }
 
 const (
@@ -34,7 +35,8 @@ const (
 )
 
 // Gain replays what happened since the configuration in force took effect, at most the last day of it, with it and with
-// the registered defaults. What was replayed is kept for an hour of event time, unless another one takes effect.
+// the registered defaults. What was replayed is kept for an hour of event time, unless another one takes effect or an
+// operator changes the scheduler.
 func (s *Service) Gain(ctx context.Context, id string) (out Gain, err error) {
 	m, err := s.active(id)
 	if err != nil {
@@ -63,24 +65,33 @@ func (s *Service) Gain(ctx context.Context, id string) (out Gain, err error) {
 		seen := v.at(ledger, at)
 		seen.Turn = turn
 		in := round.Input{Snapshot: seen, Settings: v.settings(s.o.Workers), Scheduler: v.Type, Goal: v.goal}
-		out.Gained, out.Reason, err = v.gain(ctx, &in)
+		g, reason, err := v.gain(ctx, &in)
 		if err != nil {
 			return err
 		}
-		m.mu.Lock()
-		m.gained = gained{out, v.ClockSet}
-		m.mu.Unlock()
+		if out.Reason = reason; reason == "" {
+			out.Gained = g
+		}
+		if g != nil {
+			m.mu.Lock()
+			m.gained = gained{out, at + gainFor, v.ClockSet, v.Generation}
+			m.mu.Unlock()
+		}
 		return nil
 	})
 	return out, err
 }
 
-// gain compares the configuration in force with the registered defaults; the reason says why it does not.
+// gain compares the configuration in force with the registered defaults; the reason says why the comparison does not
+// count, or why there is none.
 func (v *snapshot) gain(ctx context.Context, in *round.Input) (g *round.Gained, reason string, err error) {
 	state, defaults := v.rollout(), v.space.Default()
 	c := state.Running()
-	if c == nil {
+	switch {
+	case c == nil:
 		return nil, "what runs is not known", nil
+	case state.Wave != nil:
+		return nil, "a rollout is under way: instances run different configurations", nil
 	}
 	applied, err := state.Incumbent(defaults)
 	if err != nil {
@@ -112,17 +123,17 @@ func (v *snapshot) gain(ctx context.Context, in *round.Input) (g *round.Gained, 
 	case g == nil:
 		return nil, "no job was there since it took effect", nil
 	case !g.Ended():
-		return nil, "a simulation did not end within its budget of events", nil
+		return g, "a simulation did not end within its budget of events", nil
 	}
 	return g, "", nil
 }
 
-// lastGain returns what is kept, if it is of the last hour and of what runs.
+// lastGain returns what is kept, if it is of the last hour, of what runs and of the scheduler as it is registered.
 func (m *schedulerState) lastGain() (Gain, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v, kept := m.snapshot.Load(), &m.gained
-	ok := kept.Gain.Gained != nil && kept.clockSet == v.ClockSet && kept.Revision == v.basis().Running &&
-		m.history.Known() < kept.To+gainFor
+	ok := kept.clockSet == v.ClockSet && kept.generation == v.Generation && kept.Revision == v.basis().Running &&
+		m.history.Known() < kept.until
 	return kept.Gain, ok
 }

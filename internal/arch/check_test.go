@@ -134,9 +134,9 @@ var layers = []layer{
 	{"service/studies", 5, []string{"controller", "study", "search/effects", "rollout", "space"}},
 	{"service/store", 5, []string{"controller", "service/reports", "service/studies", "service/workloads", "study",
 		"search", "rollout", "space", "workload", "internal/atomicfile"}},
-	// A second store, for several nodes.
 	{"service/stores", 5, []string{"controller", "service/jet", "service/reports", "service/store", "service/studies",
 		"service/workloads"}},
+	// A second store, for several nodes.
 	{"service/jet", 6, []string{"api/access", "controller", "service/reports", "service/store", "service/studies",
 		"service/workloads", "workload", "internal/atomicfile", "internal/certs"}},
 	// A client of the service, and processes under faults.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -328,7 +329,7 @@ func (p *ProgressLine) Show(format string, args ...any) {
 	}
 	line = chart.Clip(line, table.Width(p.Out)-1) // one that is wider is not replaced by the next
 	fmt.Fprintf(p.Out, "\r%-*s", p.wide, line)
-	p.wide = max(p.wide, len(line))
+	p.wide = max(p.wide, utf8.RuneCountInString(line))
 }
 
 // Reading shows how much of a trace is read, of which the rows stay in memory.

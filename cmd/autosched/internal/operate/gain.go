@@ -53,6 +53,6 @@ func printGain(out io.Writer, g *pb.TuningGain) error {
 		cli.ThreeDigits(g.GetJobHours()), g.GetJobCount())
 	fmt.Fprintf(t, "simulated\t%s\n", band(g.GetReplayedDelayHours()))
 	fmt.Fprintf(t, "simulated, with the registered defaults\t%s\n", band(g.GetDefaultDelayHours()))
-	fmt.Fprintf(t, "saved\t%s\n", band(saved))
+	fmt.Fprintf(t, "simulated, saved\t%s\n", band(saved))
 	return t.Flush()
 }
