@@ -79,7 +79,7 @@ func (f *fold) apply(e *workload.Event) {
 	f.history.Trim(f.of.lookback(f.history.Now()))
 }
 
-// The bounds of lanes: one goroutine reads about as fast as three apply.
+// The bounds of lanes: with more of them the one that reads is waited for.
 const (
 	maxLanes  = 4
 	laneBatch = 256 // events that a lane takes at a time
