@@ -69,14 +69,18 @@ func (r *Store) commitChanges() {
 	}
 }
 
-// commitCalls commits changes together, and removes the ones that put refuses, whose errors it sets.
+// commitCalls commits changes together, and removes the ones that put refuses, whose errors it sets. A replica with a
+// record that cannot be read commits none: the place that it marks would have a change that it lacks.
 func (r *Store) commitCalls(open *[]*configCall) error {
 	for len(*open) > 0 {
 		refused := -1
 		err := r.update(func(tx *bolt.Tx) error {
 			for i, c := range *open {
-				if err := c.put(tx); err != nil {
+				err := c.put(tx)
+				if err != nil && (r.replica == nil || !errors.Is(err, ErrCorrupt)) {
 					refused = i
+				}
+				if err != nil {
 					return err
 				}
 			}

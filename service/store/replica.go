@@ -479,9 +479,6 @@ func (r *Store) applyChanges(ops []*Op, out []Result) error {
 		return err
 	}
 	for c, i := range of {
-		if errors.Is(c.err, ErrCorrupt) { // of this replica only
-			return c.err
-		}
 		out[i].Err = c.err
 		if w := ops[i].Workload; w != nil && (c.err == nil) == w.Delete {
 			r.dropText(w.SchedulerUID, w.Record.UID)

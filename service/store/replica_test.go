@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,7 +11,11 @@ import (
 	"testing"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/autosched/autosched/controller/audit"
+	"github.com/autosched/autosched/service/studies"
+	"github.com/autosched/autosched/study"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -196,6 +201,49 @@ func TestEntriesOfAFailedCommit(t *testing.T) {
 	}
 	if at, err := r.Cursor("s"); err != nil || at != calls[len(calls)-1].cursor {
 		t.Errorf("cursor %q, %v", at, err)
+	}
+}
+
+// Entries with one whose record this replica cannot read change nothing, and the place stays before them.
+func TestEntriesWithADamagedRecord(t *testing.T) {
+	r, err := Open(t.TempDir(), Options{Replica: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	apply := func(from uint64, ops ...*Op) error {
+		var entries []Entry
+		for i, op := range ops {
+			entries = append(entries, Entry{Place{Sequence: from + uint64(i)}, damageDay, []*Op{op}})
+		}
+		_, err := r.Apply(entries...)
+		return err
+	}
+	note := &Op{Note: &audit.Record{Time: damageDay, Resource: "schedulers/s", RevisionAfter: 1,
+		Origin: audit.Origin{Actor: "alice", Verb: "Test"}}}
+	if err := apply(1, note); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.config.Update(func(tx *bolt.Tx) error {
+		b, err := bucket(tx, studiesBucket, "s", "damaged")
+		if err != nil {
+			return err
+		}
+		return b.Put(studyKey, []byte("no record"))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	bad := &Op{Study: &studies.Change{Scheduler: "s", Study: study.Record{ID: "damaged", UID: "u", Version: 1,
+		Spec: study.Spec{Start: json.RawMessage("{}")}}}}
+	if err := apply(2, note, bad, note); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a damaged record: %v", err)
+	}
+	var at storedPlace
+	if err := r.viewConfig(func(tx *bolt.Tx) (err error) { at, err = placeIn(tx); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := notes(r); err != nil || len(found) != 1 || at.Sequence != 1 || r.Place().Sequence != 1 {
+		t.Errorf("at entry %d, the file at %d, with notes %v, %v", r.Place().Sequence, at.Sequence, found, err)
 	}
 }
 
