@@ -52,7 +52,7 @@ func TestReports(t *testing.T) {
 		"explain effects --data " + runs + " --tiers " + tiers + " --group segment --boosted=false --plot DIR/figures.html",
 		"explain whatif --data " + runs + " --tiers " + tiers + " --group segment --boosted=false --set queues=3" +
 			" --plot DIR/figures.html",
-		"patterns scan --trace sample --nodes 14 --plot DIR/figures.html",
+		"patterns scan --trace ../../examples/tutorial/sacct.psv --nodes 8 --plot DIR/figures.html",
 		"lab recommend --trace sample --windows 2 --days 1 --nodes 4 --waste 10,20 --detected --plot DIR/figures.html",
 		"lab patterns --trace sample --windows 1 --days 1 --prevalence 5,10 --nodes 4 --plot DIR/figures.html",
 		"lab foresee --data " + runs + " --tiers " + tiers + " --boosted=false --plot DIR/figures.html",
