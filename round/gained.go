@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/internal/stats"
@@ -54,6 +55,11 @@ func (g *Gained) Ended() bool {
 		}
 	}
 	return true
+}
+
+// Range is the least, the mean and the most of replays.
+func Range(replays []float64) (low, mean, high float64) {
+	return slices.Min(replays), stats.Mean(replays), slices.Max(replays)
 }
 
 // Saved is the delay that was saved: the mean of the replays, and the least and the most of them, with what ran taken

@@ -126,7 +126,12 @@ func TestParkConfiguration(t *testing.T) {
 			got.GetReview().GetApproved() || got.GetReview().GetReason() != "after the release" {
 			t.Fatalf("%v %v", got, err)
 		}
+		park.Etag = got.GetEtag()
 	}
+	refuses(t, codes.Aborted, "", func() error { // it was parked since
+		_, err := f.config.ApproveConfiguration(ctx, &pb.ApproveConfigurationRequest{Name: c.GetName(), Etag: c.GetEtag()})
+		return err
+	})
 	list, err := f.config.ListParkedConfigurations(ctx, &pb.ListParkedConfigurationsRequest{Parent: name,
 		Filter: "proposal = true"})
 	if all := list.GetParkedConfigurations(); err != nil || len(all) != 1 || all[0].GetConfiguration() != c.GetName() ||

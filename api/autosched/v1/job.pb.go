@@ -1546,8 +1546,8 @@ type TuningGain struct {
 	// The delay with the configuration in force and with the registered defaults. SIMULATED.
 	ReplayedDelayHours *TuningGain_Band `protobuf:"bytes,8,opt,name=replayed_delay_hours,json=replayedDelayHours,proto3" json:"replayed_delay_hours,omitempty"`
 	DefaultDelayHours  *TuningGain_Band `protobuf:"bytes,9,opt,name=default_delay_hours,json=defaultDelayHours,proto3" json:"default_delay_hours,omitempty"`
-	// The delay that was saved: the middle is the mean of the replays; the least and the most take what ran as it was
-	// observed, too, so that an error of the simulation widens them.
+	// The delay that was saved; the least and the most take what ran as it was observed, too, so that an error of the
+	// simulation widens them.
 	SavedHours    *TuningGain_Band `protobuf:"bytes,10,opt,name=saved_hours,json=savedHours,proto3" json:"saved_hours,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2840,7 +2840,7 @@ func (x *ForecastLoadResponse_Point) GetWaitingJobs() *ForecastLoadResponse_Band
 // Band is the range of a number over the replays, which differ in the run times that are not known yet.
 type TuningGain_Band struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The least, the middle and the most.
+	// The least, the mean and the most.
 	Low           float64 `protobuf:"fixed64,1,opt,name=low,proto3" json:"low,omitempty"`
 	Middle        float64 `protobuf:"fixed64,2,opt,name=middle,proto3" json:"middle,omitempty"`
 	High          float64 `protobuf:"fixed64,3,opt,name=high,proto3" json:"high,omitempty"`

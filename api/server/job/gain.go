@@ -8,6 +8,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/round"
 )
 
 // GetTuningGain compares the delay of jobs with that under the registered defaults.
@@ -26,7 +27,7 @@ func (s *Service) GetTuningGain(ctx context.Context, req *pb.GetTuningGainReques
 	}
 	const hour = float64(time.Hour / time.Second)
 	band := func(seconds []float64) *pb.TuningGain_Band {
-		low, middle, high := spread(seconds)
+		low, middle, high := round.Range(seconds)
 		return &pb.TuningGain_Band{Low: low / hour, Middle: middle / hour, High: high / hour}
 	}
 	out.StartTime, out.EndTime = timestamppb.New(g.Zero.Add(g.From)), timestamppb.New(g.Zero.Add(g.To))
