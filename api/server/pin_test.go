@@ -129,7 +129,8 @@ func TestParkConfiguration(t *testing.T) {
 		park.Etag = got.GetEtag()
 	}
 	refuses(t, codes.Aborted, "", func() error { // it was parked since
-		_, err := f.config.ApproveConfiguration(ctx, &pb.ApproveConfigurationRequest{Name: c.GetName(), Etag: c.GetEtag()})
+		_, err := f.config.ApproveConfiguration(ctx,
+			&pb.ApproveConfigurationRequest{Name: c.GetName(), Etag: c.GetEtag()})
 		return err
 	})
 	list, err := f.config.ListParkedConfigurations(ctx, &pb.ListParkedConfigurationsRequest{Parent: name,

@@ -131,7 +131,7 @@ func TestExamplesRun(t *testing.T) {
 	// These measure for longer than a test should.
 	long := []string{"autosched evaluate", "autosched forecast"}
 	missing := regexp.MustCompile(
-		`runs\.csv\.gz|power\.yaml|jobs\.csv|jobs\.autosched|jobs-done|prod\.yaml|space\.yaml|throughput|pods\.csv|pai_|\.psv|slurm|philly\.json|fetch |day\.yaml|today\.yaml|durations\.model|models\.json|trace export|demo\.jsonl|events data|--server|trace (stats|import) - |serve|backup|restore|migrate|compact|doctor|emulate|register|audit |rounds |study |trial |workload |what-if |operations |replay |freeze|adapter |conformance |telemetry |findings |metrics |active_nodes|rules\.yaml|cre\.yaml|gpus\.csv|iterations\.csv|prices\.csv|steps\.csv|scheduler (job|load|tenants|timeline|energy|forecast|get|list|effects|revisions|validate|update|pause|resume|delete|undelete) |config |scenario|trials\.jsonl`)
+		`runs\.csv\.gz|power\.yaml|jobs\.csv|jobs\.autosched|jobs-done|prod\.yaml|space\.yaml|throughput|pods\.csv|pai_|\.psv|slurm|philly\.json|fetch |day\.yaml|today\.yaml|durations\.model|models\.json|trace export|demo\.jsonl|events data|--server|trace (stats|import) - |serve|backup|restore|migrate|compact|doctor|emulate|register|audit |rounds |study |trial |workload |what-if |operations |replay |freeze|adapter |conformance |telemetry |findings |metrics |active_nodes|rules\.yaml|cre\.yaml|gpus\.csv|iterations\.csv|prices\.csv|steps\.csv|scheduler (job|load|tenants|timeline|energy|forecast|gain|get|list|effects|revisions|validate|update|pause|resume|delete|undelete) |config |scenario|trials\.jsonl`)
 	ran := 0
 	clitest.VisitCommands(clitest.NewRoot(), func(cmd *cobra.Command) {
 		if slices.ContainsFunc(long, func(p string) bool {

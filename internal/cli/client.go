@@ -139,7 +139,7 @@ func (p printable) Write(text []byte) (int, error) {
 }
 
 func shown(r rune) rune {
-	if unicode.IsControl(r) && r != '\n' && r != '\t' {
+	if (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) && r != '\n' && r != '\t' {
 		return '?'
 	}
 	return r

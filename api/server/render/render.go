@@ -295,8 +295,8 @@ func measurementToProto(m *study.Measurement) *pb.Measurement {
 // Stamp makes the etags of resources, which hold for one epoch of the store.
 type Stamp struct{ controller.Epoch }
 
-// Etag identifies a revision: the values behind a poll change only with it. That of a parked proposal is another one, so
-// that nobody approves what was parked since.
+// Etag identifies a revision: the values behind a poll change only with it. That of a parked proposal is another one:
+// who read it before must read it again before an approval.
 func (e Stamp) Etag(c *rollout.Configuration) string {
 	etag := fmt.Sprintf("%x-%d-%.16s", e.Counter, c.Revision, c.Hash)
 	if c.State == rollout.Parked {

@@ -9,7 +9,7 @@ import (
 
 // TestReasonIsOneLine: a further line of a reason does not pass for a row of the table.
 func TestReasonIsOneLine(t *testing.T) {
-	const reason, want = "later\n99\troot\x1b[31m \r", "later 99 root?[31m ?"
+	const reason, want = "later\n99\troot\x1b[31m\u202e \r", "later 99 root?[31m? ?"
 	var out strings.Builder
 	park := &pb.ParkedConfiguration{Configuration: "schedulers/s/configurations/2", Actor: "alice", Reason: reason}
 	if err := printParked(&out, &pb.ListParkedConfigurationsResponse{
