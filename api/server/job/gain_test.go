@@ -28,8 +28,8 @@ func TestTuningGain(t *testing.T) {
 	}
 	saved, other := got.GetSavedHours(), got.GetDefaultDelayHours()
 	if saved.GetLow() != 4 || saved.GetMiddle() != 7 || saved.GetHigh() != 9 || other.GetLow() != 14 ||
-		other.GetMiddle() != 15 || other.GetHigh() != 17 ||
-		got.GetReplayedDelayHours().GetMiddle() != 8 || got.GetDelayHours() != 10 || got.GetJobHours() != 40 || got.GetJobCount() != 7 || got.GetRevision() != 3 ||
+		other.GetMiddle() != 15 || other.GetHigh() != 17 || got.GetReplayedDelayHours().GetMiddle() != 8 ||
+		got.GetDelayHours() != 10 || got.GetJobHours() != 40 || got.GetJobCount() != 7 || got.GetRevision() != 3 ||
 		got.GetEndTime().AsTime().Sub(got.GetStartTime().AsTime()) != 4*time.Hour {
 		t.Error(got)
 	}
