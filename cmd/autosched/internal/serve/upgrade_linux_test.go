@@ -3,6 +3,7 @@ package serve
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/service/nodetest"
+	"github.com/autosched/autosched/service/store"
 )
 
 const toRoot = "../../../.."
@@ -141,9 +143,15 @@ func TestUpgradeToNewEntries(t *testing.T) {
 		t.Skip("of make nodes")
 	}
 	nodetest.Require(t)
+	reader := uint64(1) // the first version that this program does not know
+	for store.Readable(reader) == nil {
+		reader++
+	}
 	next, now := mutated(t, map[string][]string{
-		"service/store/layout.go": {"readerVersion = 8 //", "readerVersion = 9 //"},
-		"service/jet/store.go":    {"g.entry.Reader = max(g.entry.Reader, c.op.Reader())", "g.entry.Reader = 9"},
+		"service/store/layout.go": {fmt.Sprintf("readerVersion = %d //", reader-1),
+			fmt.Sprintf("readerVersion = %d //", reader)},
+		"service/jet/store.go": {"g.entry.Reader = max(g.entry.Reader, c.op.Reader())",
+			fmt.Sprint("g.entry.Reader = ", reader)},
 	}), os.Args[0]
 	v := &versions{of: []string{now, now, now}}
 	var c *nodetest.Cluster
