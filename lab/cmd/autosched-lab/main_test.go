@@ -110,7 +110,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"search --objectives quad2 --samplers random --budget 5 --seeds 1", "search-benchmark", false,
 			"The least mean regret after 5 evaluations has random on quad2.", "quad2: lower is better", "mean regret"},
 		{"aggregate --trace sample --to 2017-10-09T06:00:00Z --nodes 16 --configs 2 --sizes 2",
-			"aggregate-benchmark", true, "groups", "Order of configurations on groups and on jobs",
+			"aggregate-benchmark", true, "jobs", "Order of configurations on groups and on jobs",
 			"size of a group at most, GPUs"},
 		{"tune --trace sample --nodes 12 --to 2017-10-10 --budget 6 --futures 2 --hours 2 --seeds 1 --searches random",
 			"tuning-benchmark", true, "No search finds better configurations than random.",
