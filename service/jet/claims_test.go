@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // The tests of this file are of the engine: each shows a claim on which the store stands.
@@ -332,12 +333,7 @@ func configs(t testing.TB) (out []*Config) {
 	t.Helper()
 	var addresses []string
 	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addresses = append(addresses, l.Addr().String())
-		_ = l.Close()
+		addresses = append(addresses, testshared.FreeAddress(t))
 	}
 	for i := range 3 {
 		out = append(out, &Config{Node: fmt.Sprint("n", i), Dir: filepath.Join(t.TempDir(), "node"), Replicas: 3,

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // TestNodesBesideOne measures ingest of a service of one process and of three nodes, on one machine, one after the
@@ -29,14 +29,6 @@ func TestNodesBesideOne(t *testing.T) {
 	seconds := number("AUTOSCHED_BESIDE", 0)
 	if seconds == 0 {
 		t.Skip("AUTOSCHED_BESIDE is not set")
-	}
-	free := func() string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		return l.Addr().String()
 	}
 	serve := func(args ...string) {
 		cmd := exec.Command(os.Args[0], append([]string{"serve", "--limit-events", "0", "--limit-events-per-caller", "0"},
@@ -50,17 +42,17 @@ func TestNodesBesideOne(t *testing.T) {
 			_ = cmd.Wait()
 		})
 	}
-	one := free()
+	one := testshared.FreeAddress(t)
 	serve("--dir", t.TempDir(), "--listen", one)
 	var nodes, routes []string
 	for range 3 {
-		nodes, routes = append(nodes, free()), append(routes, free())
+		nodes, routes = append(nodes, testshared.FreeAddress(t)), append(routes, testshared.FreeAddress(t))
 	}
 	for i := range nodes {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "cluster.yaml")
 		text := fmt.Sprintf("node: n%d\ndir: %s\npeer: %s\nreplicas: 3\nembedded: {cluster: '%s', routes: ['%s']}\n",
-			i, dir, free(), routes[i], strings.Join(routes, "', '"))
+			i, dir, testshared.FreeAddress(t), routes[i], strings.Join(routes, "', '"))
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,26 +16,19 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // TestServeCluster: a node on a cluster of its own answers with what was acknowledged before it was stopped, and with
 // the same epoch.
 func TestServeCluster(t *testing.T) {
 	dir := t.TempDir()
-	free := func() string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		return l.Addr().String()
-	}
 	file := filepath.Join(dir, "cluster.yaml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, "node: a\ndir: %s\npeer: %s\nembedded: {}\n",
-		filepath.Join(dir, "data"), free()), 0o600); err != nil {
+		filepath.Join(dir, "data"), testshared.FreeAddress(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	address := free()
+	address := testshared.FreeAddress(t)
 	conn, err := client.Endpoint{Address: address}.Dial()
 	if err != nil {
 		t.Fatal(err)
