@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +20,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // natsFile names the configuration file of a process that is a server of NATS.
@@ -73,17 +73,9 @@ func child(t *testing.T, name string, env []string, args ...string) *exec.Cmd {
 // killed; until then a read that may be old is answered from another node's copy.
 func TestExternalServers(t *testing.T) {
 	dir := t.TempDir()
-	free := func() string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		return l.Addr().String()
-	}
 	var clients, routes, urls, nodes []string
 	for range 3 {
-		clients, routes = append(clients, free()), append(routes, "nats://"+free())
+		clients, routes = append(clients, testshared.FreeAddress(t)), append(routes, "nats://"+testshared.FreeAddress(t))
 	}
 	for i := range clients {
 		urls = append(urls, "nats://"+clients[i])
@@ -114,11 +106,11 @@ dir: %s
 peer: %s
 replicas: 3
 external: {urls: ["%s"], system: %q}
-`, i, filepath.Join(dir, fmt.Sprint("node", i)), free(), strings.Join(urls, `", "`),
+`, i, filepath.Join(dir, fmt.Sprint("node", i)), testshared.FreeAddress(t), strings.Join(urls, `", "`),
 			"nats://system:secret@"+clients[i]), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		address, operations := free(), free()
+		address, operations := testshared.FreeAddress(t), testshared.FreeAddress(t)
 		pages[fmt.Sprint("node", i)] = operations
 		nodes = append(nodes, address)
 		all[fmt.Sprint("node", i)] = startNode(t, file, address, operations)
@@ -167,10 +159,13 @@ external: {urls: ["%s"], system: %q}
 		return revision
 	}
 	written := pin(500)
-	leader := leaderNow(pages["node0"])
-	if all[leader] == nil {
-		t.Fatalf("%q leads", leader)
-	}
+	var leader string
+	eventually("node0 knows the leader", func(context.Context) error {
+		if leader = leaderNow(pages["node0"]); all[leader] == nil {
+			return fmt.Errorf("%q leads", leader)
+		}
+		return nil
+	})
 	// old is the revision that a node's copy has, and how old it may be.
 	old := func(ctx context.Context, node string) (revision int64, age time.Duration, err error) {
 		var header metadata.MD
