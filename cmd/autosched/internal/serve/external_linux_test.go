@@ -75,7 +75,8 @@ func TestExternalServers(t *testing.T) {
 	dir := t.TempDir()
 	var clients, routes, urls, nodes []string
 	for range 3 {
-		clients, routes = append(clients, testshared.FreeAddress(t)), append(routes, "nats://"+testshared.FreeAddress(t))
+		clients = append(clients, testshared.FreeAddress(t))
+		routes = append(routes, "nats://"+testshared.FreeAddress(t))
 	}
 	for i := range clients {
 		urls = append(urls, "nats://"+clients[i])
