@@ -13,9 +13,8 @@ import (
 type Gain struct {
 	*round.Gained
 	Zero     time.Time
-	At       time.Time // event time; zero before the first event
-	Revision int64     // that runs, 0 for the defaults
-	Reason   string    // why Gained is nil
+	Revision int64  // that runs, 0 for the defaults
+	Reason   string // why Gained is nil
 }
 
 // gained is the last Gain of a scheduler that was simulated.
@@ -61,7 +60,6 @@ func (s *Service) Gain(ctx context.Context, id string) (out Gain, err error) {
 			out.Reason = "there are no events yet"
 			return nil
 		}
-		out.At = v.Zero.Add(at)
 		seen := v.at(ledger, at)
 		seen.Turn = turn
 		in := round.Input{Snapshot: seen, Settings: v.settings(s.o.Workers), Scheduler: v.Type, Goal: v.goal}

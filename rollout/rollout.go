@@ -425,9 +425,8 @@ func (t *transition) supersede(state RevisionState) {
 	}
 }
 
-// offer puts a revision that is the newest on offer to all instances at an event time; if it is
-// zero, at that of the last offer. It supersedes proposals, parked or not: they were compared with another
-// offer, and revisions only go forward.
+// offer puts a revision on offer to all instances at an event time; if it is zero, at that of the last offer. It
+// supersedes proposals, parked or not: they were compared with another offer, and revisions only go forward.
 func (t *transition) offer(c *Configuration, at time.Time) {
 	if at.IsZero() {
 		for _, old := range t.offers() {

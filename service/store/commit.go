@@ -70,7 +70,7 @@ func (r *Store) commitChanges() {
 }
 
 // commitCalls commits changes together, and removes the ones that put refuses, whose errors it sets. A replica with a
-// record that cannot be read commits none: the place that it marks would have a change that it lacks.
+// record that cannot be read commits none: the place that it marks would be after a change that it lacks.
 func (r *Store) commitCalls(open *[]*configCall) error {
 	for len(*open) > 0 {
 		refused := -1

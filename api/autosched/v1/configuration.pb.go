@@ -1480,8 +1480,8 @@ type ApproveConfigurationRequest struct {
 	RequestId string `protobuf:"bytes,21,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Check only: nothing is stored, and the answer is what would be.
 	ValidateOnly bool `protobuf:"varint,22,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
-	// If set and not the configuration's present one, the request fails with ABORTED: the revision has other values since
-	// the store was restored.
+	// If set and not the configuration's present one, the request fails with ABORTED: the revision was parked or
+	// unparked, or has other values since the store was restored.
 	Etag          string `protobuf:"bytes,23,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1937,8 +1937,8 @@ type RejectConfigurationRequest struct {
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Check only: nothing is stored, and the answer is what would be.
 	ValidateOnly bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
-	// If set and not the configuration's present one, the request fails with ABORTED: the revision has other values since
-	// the store was restored.
+	// If set and not the configuration's present one, the request fails with ABORTED: the revision was parked or
+	// unparked, or has other values since the store was restored.
 	Etag          string `protobuf:"bytes,5,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2019,8 +2019,8 @@ type ParkConfigurationRequest struct {
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Check only: nothing is stored, and the answer is what would be.
 	ValidateOnly bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
-	// If set and not the configuration's present one, the request fails with ABORTED: the revision has other values since
-	// the store was restored.
+	// If set and not the configuration's present one, the request fails with ABORTED: the revision was parked or
+	// unparked, or has other values since the store was restored.
 	Etag          string `protobuf:"bytes,5,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2100,8 +2100,8 @@ type UnparkConfigurationRequest struct {
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Check only: nothing is stored, and the answer is what would be.
 	ValidateOnly bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
-	// If set and not the configuration's present one, the request fails with ABORTED: the revision has other values since
-	// the store was restored.
+	// If set and not the configuration's present one, the request fails with ABORTED: the revision was parked or
+	// unparked, or has other values since the store was restored.
 	Etag          string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

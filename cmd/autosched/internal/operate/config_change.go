@@ -304,7 +304,7 @@ func newConfigParkedCmd(f *cli.ClientFlags) *cobra.Command {
 		Use:               "parked SCHEDULER",
 		Short:             "List the values that are not offered to a scheduler, and parked proposals",
 		Long: `Lists parked values by a revision that has them, who parked them, since when, until
-when and why. Those until they are decided are proposals that were set aside. 'autosched
+when and why. "decided" stands with proposals that were set aside. 'autosched
 scheduler config get SCHEDULER --revision N' shows the values.`,
 		Example: "  autosched scheduler config parked tiresias",
 		RunE: cli.Asks(f, cli.SchedulerArg,

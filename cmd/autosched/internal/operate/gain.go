@@ -42,8 +42,9 @@ func printGain(out io.Writer, g *pb.TuningGain) error {
 	case saved.GetHigh() < 0:
 		verdict = "it costs delay"
 	}
-	fmt.Fprintf(out, "revision %d: %s, %s to %s\n\n", g.GetRevision(), verdict, cli.Instant(g.GetStartTime()),
-		cli.Instant(g.GetEndTime()))
+	table.Strong(out, fmt.Sprintf("revision %d: %s, %s to %s", g.GetRevision(), verdict, cli.Instant(g.GetStartTime()),
+		cli.Instant(g.GetEndTime())))
+	fmt.Fprintln(out)
 	band := func(b *pb.TuningGain_Band) string {
 		return fmt.Sprintf("%s (%s to %s)", cli.ThreeDigits(b.GetMiddle()), cli.ThreeDigits(b.GetLow()),
 			cli.ThreeDigits(b.GetHigh()))
