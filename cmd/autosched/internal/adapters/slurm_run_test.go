@@ -299,11 +299,21 @@ func TestSlurmLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	jobs := func() string { // and nodes, which say why none runs
+		var all strings.Builder
+		for _, x := range []string{"squeue -h -o %T,%r", "sinfo -h -N -o %N,%T,%E"} {
+			args := strings.Fields(x)
+			got, err := c.Run(t.Context(), args[0], args[1:]...)
+			fmt.Fprintf(&all, "%s%v ", got, err)
+		}
+		return all.String()
+	}
+	clitest.Eventually(t, jobs, "RUNNING")
 	s.drift(reader, "--log", c.Log())
 	s.until("all events", func(got *pb.Scheduler, _ *pb.InstanceStatus) bool {
 		return got.GetStatus().GetEventCount() >= 4 // two nodes, a submission, a start
 	})
-	if got, err := c.Run(t.Context(), "squeue", "-h", "-t", "R", "-o", "%A"); err != nil || len(got) == 0 {
-		t.Errorf("the job does not run: %s %v", got, err)
+	if got := jobs(); !strings.Contains(got, "RUNNING") {
+		t.Errorf("the job does not run: %s", got)
 	}
 }
