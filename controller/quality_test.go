@@ -14,6 +14,7 @@ import (
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/generation/arrivals"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
@@ -84,6 +85,7 @@ func (h *harness) idle(id string) {
 
 // Grades are those of 'forecast eval' on the same jobs, and know nothing after an hour that it did not know then.
 func TestForecastQuality(t *testing.T) {
+	testshared.Full(t)
 	w := recordedDays(t, 8)
 	end := 8*24*time.Hour - 30*time.Minute
 	from, to := 5*24*time.Hour, 7*24*time.Hour
@@ -187,6 +189,10 @@ func TestForecastQuality(t *testing.T) {
 // Hours whose forecasts know less than 28 days of arrivals are marked, with whether rounds knew more.
 func TestLimitedGrades(t *testing.T) {
 	const day = 24 * time.Hour
+	services := map[int]*harness{}
+	for _, days := range []int{30, 40} {
+		services[days] = replayed(t, recordedDays(t, days), time.Duration(days)*day, nil)
+	}
 	for _, tt := range []struct {
 		days int
 		at   time.Duration
@@ -197,7 +203,7 @@ func TestLimitedGrades(t *testing.T) {
 		{30, 5 * day, "rounds knew no more"},
 		{30, 29 * day, ""},
 	} {
-		h := replayed(t, recordedDays(t, tt.days), time.Duration(tt.days)*day, nil)
+		h := services[tt.days]
 		from := origin.Add(tt.at)
 		got, err := h.service.ForecastQuality(t.Context(), "prod", from, from.Add(2*time.Hour))
 		if err != nil || got.Grades == nil || (got.Limited == "") != (tt.want == "") ||

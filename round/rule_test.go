@@ -257,6 +257,7 @@ func TestPaperRule(t *testing.T) {
 
 // TestOutlookOfEachRule: an outlook is on the futures of the round, whatever rule made them.
 func TestOutlookOfEachRule(t *testing.T) {
+	testshared.Full(t)
 	for _, rule := range []Rule{RuleDaily, RulePaper} {
 		in := portfolioAt(t, 26, "2")
 		in.Rule, in.Budget, in.Always = rule, 12, true

@@ -19,6 +19,7 @@ import (
 	"github.com/autosched/autosched/api/agent"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/patterns/feed"
 	"github.com/autosched/autosched/service/store"
@@ -474,6 +475,7 @@ func TestLedgerUsesEveryField(t *testing.T) {
 
 // The scanner of patterns uses every field that rules and findings need.
 func TestScannerUsesEveryField(t *testing.T) {
+	testshared.Full(t)
 	uses(t, "scanner", func(events []workload.Event) string {
 		s, err := patterns.New(patterns.Options{Zero: time.Unix(0, 0).UTC(), Cluster: workload.Uniform(3, 8),
 			Nodes: []string{"n1", "n2", "n3"}})

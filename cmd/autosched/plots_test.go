@@ -58,9 +58,14 @@ func TestPlots(t *testing.T) {
 		if !bytes.HasPrefix(draw("a.png"), []byte("\x89PNG")) {
 			t.Errorf("%s: no PNG", command)
 		}
-		code, _, errs := clitest.Run(append(strings.Fields(command), "--plot", "x.pdf")...)
-		if code != 2 || !strings.Contains(errs, "does not end in .svg, .png or .html") {
-			t.Errorf("%s --plot x.pdf: exit %d: %s", command, code, errs)
+		for path, want := range map[string]string{
+			"x.pdf":                                "does not end in .svg, .png or .html",
+			filepath.Join(dir, "missing", "x.svg"): "is no folder: make it first",
+		} {
+			code, out, errs := clitest.Run(append(strings.Fields(command), "--plot", path)...)
+			if code != 2 || out != "" || !strings.Contains(errs, want) {
+				t.Errorf("%s --plot %s: exit %d: %s%s, want %q", command, path, code, out, errs, want)
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -105,12 +106,23 @@ type PlotFlag struct{ Path string }
 // Add adds the flag.
 func (f *PlotFlag) Add(cmd *cobra.Command) { cmd.Flags().StringVar(&f.Path, "plot", "", "") }
 
-// Check checks that the file's name has a format.
-func (f *PlotFlag) Check() error {
-	if f.Path == "" || slices.Contains([]string{".svg", ".png", ".html"}, filepath.Ext(f.Path)) {
+// Check checks that the file's name has a format, and that its folder is there, or is one of those that the command
+// makes: a missing one would be found only after hours.
+func (f *PlotFlag) Check(made ...string) error {
+	if f.Path == "" {
 		return nil
 	}
-	return UsageError{fmt.Errorf("--plot: %q does not end in .svg, .png or .html", f.Path)}
+	if !slices.Contains([]string{".svg", ".png", ".html"}, filepath.Ext(f.Path)) {
+		return UsageError{fmt.Errorf("--plot: %q does not end in .svg, .png or .html", f.Path)}
+	}
+	dir := filepath.Dir(f.Path)
+	if slices.ContainsFunc(made, func(m string) bool { return filepath.Clean(m) == dir }) {
+		return nil
+	}
+	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return UsageError{fmt.Errorf("--plot: %s is no folder: make it first", dir)}
+	}
+	return nil
 }
 
 // Write writes a page to the file, if one is named.

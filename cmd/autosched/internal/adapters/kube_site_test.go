@@ -161,6 +161,7 @@ func TestKubeSiteAlone(t *testing.T) {
 // TestVolcanoSite: the commands work on a site of Volcano and the PodGroups and Pods that it keeps, and the answer is
 // a script that changes the scheduler's text.
 func TestVolcanoSite(t *testing.T) {
+	testshared.Full(t)
 	read := func(file string) []byte {
 		text, err := os.ReadFile(file)
 		if err != nil {

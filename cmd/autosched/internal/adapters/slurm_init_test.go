@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 func TestSlurmInit(t *testing.T) {
@@ -64,6 +65,7 @@ func TestSlurmInit(t *testing.T) {
 
 // TestTuneQOS: priorities of QOS that init opens are parameters of the registration, and of simulations of the site.
 func TestTuneQOS(t *testing.T) {
+	testshared.Full(t)
 	dir := t.TempDir()
 	site, tuned := filepath.Join(dir, "site"), filepath.Join(dir, "tuned.conf")
 	if code, _, errs := clitest.Run("slurm", "init", "--saved", clitest.Listings, "--out", site, "--tune-qos",

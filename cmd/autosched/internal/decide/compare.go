@@ -200,7 +200,7 @@ func (o *comparisonOptions) check() error {
 			return cli.Usage(fmt.Errorf("%q names two rows: name one of them, as in --row NAME=SCHEDULER", r.Name))
 		}
 	}
-	return o.plot.Check()
+	return o.plot.Check(o.out)
 }
 
 // parseRow reads [NAME=]SCHEDULER[:PART,...].

@@ -181,7 +181,7 @@ func (o *evaluateOptions) check() error {
 	if err := round.CheckObjective(o.round.Objective, true); err != nil {
 		return cli.Usage(fmt.Errorf("--%w", err))
 	}
-	if err := cmp.Or(o.round.CheckSettings(), o.answer.check(o.history.JSON), o.plot.Check()); err != nil {
+	if err := cmp.Or(o.round.CheckSettings(), o.answer.check(o.history.JSON), o.plot.Check(o.out)); err != nil {
 		return err
 	}
 	_, badSearch := round.ParseSearch(string(o.round.Settings.Search))
