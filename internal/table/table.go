@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/text/width"
 )
 
 // Unknown is the width of sentences and lists, in columns, where the output is no terminal and COLUMNS is not set.
@@ -302,7 +304,26 @@ func (b *block) total(widths []int, gap int) int {
 	return n
 }
 
-func columns(s string) int { return utf8.RuneCountInString(s) }
+// columns is the number of columns that a terminal shows a text in (Unicode Standard Annex 11).
+func columns(s string) (n int) {
+	for _, r := range s {
+		switch {
+		case r < utf8.RuneSelf:
+			n++
+		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf): // over the rune before, or not shown
+		case isWide(r):
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+func isWide(r rune) bool {
+	kind := width.LookupRune(r).Kind()
+	return kind == width.EastAsianWide || kind == width.EastAsianFullwidth
+}
 
 // leastRoom is the room, in columns, below which items begin a line of their own.
 const leastRoom = 24
@@ -426,7 +447,7 @@ func (b *block) paragraphs() []string {
 		wide = max(wide, columns(name))
 	}
 	field := func(name, cell string) {
-		text, indent := fmt.Sprintf("  %-*s  ", wide, name), wide+4
+		text, indent := "  "+name+strings.Repeat(" ", wide-columns(name)+2), wide+4
 		if b.width-indent < leastText {
 			out, text, indent = append(out, hang("  ", name, 4, b.width)...), "      ", 6
 		}

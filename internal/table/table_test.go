@@ -35,6 +35,11 @@ func TestWays(t *testing.T) {
 	}{
 		{"text", false, 80, "NAME\tKIND\tWORDS\n" + text,
 			"NAME  KIND  WORDS\na     b b   some words that are long enough to break into lines\n"},
+		{"runes of two columns and of none", false, 80, "NAME\tKIND\tWORDS\n研究组\tb b\tｆull\ne\u0301tude\tb\tc\n",
+			"NAME    KIND  WORDS\n研究组  b b   ｆull\ne\u0301tude   b     c\n"},
+		{"a paragraph of such", false, 30, "NAME\t研究\tWORDS\n" + text + text,
+			strings.Repeat("a\n  研究   b b\n  WORDS  some words that are\n         long enough to break\n"+
+				"         into lines\n", 2)},
 		{"text in lines", false, 40, "NAME\tKIND\tWORDS\n" + text,
 			"NAME  KIND  WORDS\na     b b   some words that are long\n            enough to break into lines\n"},
 		{"a paragraph", false, 30, "NAME\tKIND\tWORDS\n" + text + text,
