@@ -36,7 +36,8 @@ func (s *Service) Configuration(id string, revision int64) (*rollout.Configurati
 	if c := m.snapshot.Load().config(revision); c != nil {
 		return c, nil
 	}
-	return nil, fmt.Errorf("revision %d of scheduler %q: %w", revision, id, rollout.ErrNotFound)
+	return nil, fmt.Errorf("revision %d of scheduler %q: %w: 'autosched scheduler config list %s' shows the ones kept",
+		revision, id, rollout.ErrNotFound, id)
 }
 
 // WayBack returns the revision with which the judge went back from one, nil if it did not.

@@ -340,7 +340,8 @@ func TestModes(t *testing.T) {
 	if err != nil || proposed.State != rollout.Proposed {
 		t.Fatalf("revision 2 is %+v, %v", proposed, err)
 	}
-	if _, err := h.service.Configuration("rec", 3); !errors.Is(err, controller.ErrNotFound) {
+	if _, err := h.service.Configuration("rec", 3); !errors.Is(err, controller.ErrNotFound) ||
+		!strings.Contains(err.Error(), "autosched scheduler config list rec") {
 		t.Error("what runs already was proposed")
 	}
 	// A scheduler that applies the proposal does not approve it; an operator does.

@@ -350,7 +350,8 @@ func (s *State) refersTo(revision int64) bool {
 }
 
 func (t *transition) notFound(revision int64) error {
-	return fmt.Errorf("revision %d of scheduler %q: %w", revision, t.Scheduler, ErrNotFound)
+	return fmt.Errorf("revision %d of scheduler %q: %w: 'autosched scheduler config list %s' shows the ones kept",
+		revision, t.Scheduler, ErrNotFound, t.Scheduler)
 }
 
 func (t *transition) lost(revision int64) error {

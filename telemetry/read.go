@@ -118,7 +118,7 @@ func Read(ctx context.Context, r io.Reader, name string, opts Options, each func
 func ReadFile(ctx context.Context, path string, opts Options, visit Visit) (*Stats, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	defer f.Close()
 	return ReadAll(ctx, f, filepath.Base(path), opts, visit)

@@ -193,8 +193,8 @@ func (f *ReplayFlags) Load(ctx context.Context, notes io.Writer) (*ReplayInput, 
 	}
 	f.Cluster.Groups = all.Groups // quotas are of the nodes that --nodes counts
 	if n := f.Cluster.TotalGPUs(); n <= workload.SmallCluster {
-		fmt.Fprintf(notes, "note: the cluster has %d GPUs; with %d or fewer there is little to gain from tuning\n", n,
-			workload.SmallCluster)
+		fmt.Fprintf(notes, "note: the cluster has %s; with %d or fewer there is little to gain from tuning\n",
+			units.Plural(n, "GPU"), workload.SmallCluster)
 	}
 	return in, nil
 }
@@ -389,20 +389,20 @@ func OpenTrace(ctx context.Context, notes io.Writer, path string, how ReadFlags)
 		return nil, nil, err
 	}
 	if report.Rejected > 0 {
-		fmt.Fprintf(notes, "note: %s: %d of %d rows rejected, first %s; see 'autosched trace validate'\n", path,
+		fmt.Fprintf(notes, "note: %s: %d of %d rows rejected, first %s; see 'autosched trace validate'\n", report.File,
 			report.Rejected, report.Rows, report.First[0])
 	}
 	how.Note(notes, report)
 	if report.Running > 0 {
-		fmt.Fprintf(notes, "note: %s: %d jobs had not ended: they hold GPUs as long as is known, and count in no mean\n",
-			path, report.Running)
+		fmt.Fprintf(notes, "note: %s: %d of the jobs had not ended: they hold GPUs as long as is known, and count in no "+
+			"mean\n", report.File, report.Running)
 	}
 	if report.Pending > 0 {
-		fmt.Fprintf(notes, "note: %s: %d jobs had not started: they wait, then run as long as their users' jobs do, "+
-			"and count in no mean\n", path, report.Pending)
+		fmt.Fprintf(notes, "note: %s: %d of the jobs had not started: they wait, then run as long as their users' jobs "+
+			"do, and count in no mean\n", report.File, report.Pending)
 	}
 	if w.Synthetic() {
-		fmt.Fprintf(notes, "note: %s is synthetic\n", path)
+		fmt.Fprintf(notes, "note: %s is synthetic\n", report.File)
 	}
 	return w, report, nil
 }

@@ -411,6 +411,7 @@ func TestOpenSeveralFiles(t *testing.T) {
 		one + ",,":                             "missing between commas",
 		one + "," + dir:                        "is a folder",
 		one + "," + filepath.Join(dir, "none"): "no such file",
+		"no-such-trace":                        "no such file or directory; traces that need no file: sample, sample-shifts",
 		one + "," + write("note.txt", "hello\nyou"): `note.txt: not a trace in a known format: it begins with "hello"`,
 	} {
 		if _, _, err := Open(t.Context(), path, Options{}); err == nil || !strings.Contains(err.Error(), says) {

@@ -207,6 +207,8 @@ func locate(path string) (traceFiles, error) {
 		return locateFolder(path)
 	case err == nil:
 		return traceFiles{name: filepath.Base(path), files: []traceFile{fileAt(path, filepath.Base(path), info)}}, nil
+	case errors.Is(err, fs.ErrNotExist) && path == filepath.Base(path) && !strings.Contains(path, ","):
+		return traceFiles{}, fmt.Errorf("%w; traces that need no file: %s", err, strings.Join(builtInNames(), ", "))
 	case !errors.Is(err, fs.ErrNotExist) || !strings.Contains(path, ","):
 		return traceFiles{}, err
 	}
@@ -311,6 +313,13 @@ var (
 
 // BuiltIns returns the built-in traces.
 func BuiltIns() []BuiltIn { return slices.Clone(builtIn) }
+
+func builtInNames() (out []string) {
+	for _, b := range builtIn {
+		out = append(out, b.Name)
+	}
+	return out
+}
 
 func findBuiltIn(path string) *BuiltIn {
 	if i := slices.IndexFunc(builtIn, func(b BuiltIn) bool { return b.Name == path }); i >= 0 {

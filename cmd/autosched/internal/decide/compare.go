@@ -150,8 +150,10 @@ func (o *comparisonOptions) check() error {
 		return err
 	}
 	switch {
-	case o.seeds < 1 || o.jobs < 0:
-		return cli.Usage(fmt.Errorf("--seeds %d, --parallel %d: want at least 1 and 0", o.seeds, o.jobs))
+	case o.seeds < 1:
+		return cli.Usage(fmt.Errorf("--seeds: %d, want at least 1", o.seeds))
+	case o.jobs < 0:
+		return cli.Usage(fmt.Errorf("--parallel: %d is negative", o.jobs))
 	case o.presets && len(names) == 0:
 		return cli.Usage(errors.New("--presets: names the presets of --schedulers, which is missing"))
 	case len(o.windows) > 0 && (o.given("from") || o.given("to")):

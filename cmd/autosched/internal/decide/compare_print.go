@@ -21,7 +21,7 @@ func printRows(w io.Writer, r *replay.Comparison, out string) error {
 		if err := printResults(w, x.Results, len(r.Seeds) > 1); err != nil {
 			return err
 		}
-		if x.Fidelity != nil {
+		if x.Fidelity != nil && (r.Verdict == nil || r.Verdict.Fidelity != x.Fidelity) { // else it is below the verdict
 			table.Prose(w, "", x.Fidelity.String()+".")
 		}
 	}

@@ -192,6 +192,11 @@ func TestCompareFidelity(t *testing.T) {
 	if code, out, errs := clitest.Run(append(args, "fifo")...); code != 0 || !strings.Contains(out, "not comparable") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
+	args[len(args)-2] = "fifo" // rows of one scheduler have a verdict, which says it
+	if code, out, errs := clitest.Run(append(args, "sjf")...); code != 0 || strings.Count(out, "not comparable") != 1 {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	args[len(args)-2] = "tiresias,fifo"
 	code, _, errs := clitest.Run(append(args, "tiresias")...)
 	if code != 1 || !strings.Contains(errs, "does not describe") {
 		t.Errorf("exit %d: %s", code, errs)

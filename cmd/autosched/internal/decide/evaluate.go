@@ -190,9 +190,12 @@ func (o *evaluateOptions) check() error {
 		return cli.Usage(fmt.Errorf("--interval: %v is not positive", o.interval))
 	case badSearch != nil:
 		return cli.Usage(fmt.Errorf("--%w", badSearch))
-	case o.seeds < 1 || o.fixed < 0 || o.jobs < 0:
-		return cli.Usage(fmt.Errorf("--seeds %d, --fixed-budget %d, --parallel %d: want at least 1, 0 and 0", o.seeds,
-			o.fixed, o.jobs))
+	case o.seeds < 1:
+		return cli.Usage(fmt.Errorf("--seeds: %d, want at least 1", o.seeds))
+	case o.fixed < 0:
+		return cli.Usage(fmt.Errorf("--fixed-budget: %d is negative", o.fixed))
+	case o.jobs < 0:
+		return cli.Usage(fmt.Errorf("--parallel: %d is negative", o.jobs))
 	}
 	if o.given("methods") {
 		o.compared = cli.SplitList(o.methods)

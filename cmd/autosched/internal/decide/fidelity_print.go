@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/internal/cli"
@@ -34,8 +35,11 @@ func (r *fidelityReport) print(w io.Writer) error {
 	fmt.Fprintln(w)
 	t = table.Numbers(w, "\tjobs\trecorded s\tsimulated s\terror p5\tp25\tp50\tp75\tp95\tfactor\tKS\trank\t")
 	line := func(name string, a *fidelity.Agreement) {
-		fmt.Fprintf(t, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t\n", name, a.Jobs,
-			a.Recorded, a.Simulated, a.P5, a.P25, a.Median, a.P75, a.P95, a.Factor, a.KS, a.Rank)
+		fmt.Fprintf(t, "%s\t%d", name, a.Jobs)
+		for _, seconds := range []float64{a.Recorded, a.Simulated, a.P5, a.P25, a.Median, a.P75, a.P95} {
+			fmt.Fprintf(t, "\t%d", int64(math.RoundToEven(seconds))) // 0 without a sign
+		}
+		fmt.Fprintf(t, "\t%.2f\t%.2f\t%.2f\t\n", a.Factor, a.KS, a.Rank)
 	}
 	line("JCT", &r.JCT)
 	line("queueing delay", &r.Delay)

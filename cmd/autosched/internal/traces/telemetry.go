@@ -11,12 +11,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net/http"
 	"net/textproto"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -238,13 +240,22 @@ func printTelemetry(w io.Writer, all *telemetryValidation) error {
 	return b.Flush()
 }
 
+// fourDigits has four digits, and all of those before the point.
+func fourDigits(v float64) string {
+	if math.Abs(v) >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
 func printTelemetryFile(w io.Writer, f *telemetryFile) {
 	about := cmp.Or(strings.TrimSuffix(f.Format+", "+f.Compression, ", "), f.Format)
 	fmt.Fprintf(w, "file        %s (%s)\n", f.File, about)
 	fmt.Fprintf(w, "rows        %d, %d %s\n", f.Rows, f.Samples, f.Kind)
 	switch f.Kind {
 	case telemetry.GPUs:
-		fmt.Fprintf(w, "GPUs        %d of %d nodes, %d jobs named by %d samples\n", f.GPUs, f.Nodes, f.Jobs, f.Named)
+		fmt.Fprintf(w, "GPUs        %d of %s, %s named by %s\n", f.GPUs, units.Plural(f.Nodes, "node"),
+			units.Plural(f.Jobs, "job"), units.Plural(f.Named, "sample"))
 		for _, x := range []struct {
 			n    int
 			text string
@@ -286,7 +297,8 @@ func printTelemetryFile(w io.Writer, f *telemetryFile) {
 	if len(f.Quantities) > 0 {
 		t := table.Numbers(w, "quantity\tsamples\tleast\tmean\tmost\t")
 		for _, q := range f.Quantities {
-			fmt.Fprintf(t, "%s\t%d\t%.4g\t%.4g\t%.4g\t\n", q.Name, q.Samples, q.Least, q.Mean, q.Most)
+			fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t\n", q.Name, q.Samples, fourDigits(q.Least), fourDigits(q.Mean),
+				fourDigits(q.Most))
 		}
 		t.Flush()
 	}

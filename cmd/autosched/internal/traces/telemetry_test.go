@@ -96,6 +96,15 @@ func (oneGPU) Devices() ([]collect.Device, error) {
 	return []collect.Device{{Instance: -1, UUID: "GPU-1", Read: read}}, nil
 }
 
+func TestFourDigits(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 1.0 / 3: "0.3333", 162.5: "162.5", 999.96: "1000", 40960: "40960",
+		-12345.6: "-12346"} {
+		if got := fourDigits(v); got != want {
+			t.Errorf("%v: %s, want %s", v, got, want)
+		}
+	}
+}
+
 func TestTelemetryCollect(t *testing.T) {
 	dir := t.TempDir()
 	pids, file := filepath.Join(dir, "pids"), filepath.Join(dir, "gpus.csv")

@@ -241,7 +241,7 @@ func printFindings(out io.Writer, all *pb.ListFindingsResponse) error {
 		return nil
 	}
 	fmt.Fprintln(out)
-	fmt.Fprintln(w, "RULE\tOPENED\tOPEN\tGPU-HOURS\tCOST\tTRUE\tFALSE\tPRECISION")
+	fmt.Fprintln(w, "RULE\tOPENED\tOPEN\tGPU-HOURS OF OPEN\tCOST OF OPEN\tTRUE\tFALSE\tPRECISION")
 	for _, r := range all.GetRules() {
 		precision := "-"
 		if r.Precision != nil {

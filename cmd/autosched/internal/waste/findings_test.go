@@ -219,6 +219,9 @@ rules:
 				break
 			}
 		}
+		if !strings.Contains(out, "\nRULE    OPENED  OPEN  GPU-HOURS OF OPEN  COST OF OPEN ") {
+			t.Errorf("%v: %s", c.flags, out)
+		}
 		if !want.MatchString(out) || !regexp.MustCompile(`(?m)^failed +1 +1 +2.0 +`+c.cost+` `).MatchString(out) {
 			t.Errorf("%v: %s", c.flags, out)
 		}
