@@ -55,7 +55,7 @@ recorded, whatever the queue; all nodes are up.
 docs/compare.md says more.`,
 		Example: `  autosched plan --trace sample --scheduler tiresias --subject-to 'p95_queue<=6h'
   autosched plan --trace jobs.csv.gz --nodes 70 --scheduler fifo --set backfill=true --subject-to 'p95_queue<=1h' --subject-to 'avg_jct<=1.05*incumbent'
-  autosched plan --trace sample --scheduler fifo --vc auto --quota borrow --move-quota vc-h:vc-a:8 --json`,
+  autosched plan --trace sample --scheduler kueue --vc auto --quota borrow --move-quota vc-h:vc-a:8 --json`,
 		Args: cli.NoArgs,
 		RunE: cli.Report(&o.history.JSON, "plan/v1", o.check, o.run, (*planReport).print),
 	}
@@ -289,9 +289,9 @@ func (r *planReport) explainCase(w io.Writer, c *plan.Case) {
 		table.Prose(w, "", fmt.Sprintf("%s: %s.", c.Name, strings.TrimPrefix(c.Refused, "simulate: ")))
 	}
 	for _, t := range c.Tenants {
-		fmt.Fprintf(w, "%s: %s has %d GPUs instead of %d, and %s %s (%s) instead of %s (%s).\n", c.Name, t.Tenant,
-			t.After, t.Before, t.Is.Metric, formatPlanned(t.Is.Metric, t.Is.Value), r.interval(&t.Is),
-			formatPlanned(t.Was.Metric, t.Was.Value), r.interval(&t.Was))
+		table.Prose(w, "", fmt.Sprintf("%s: %s has %d GPUs instead of %d, and %s %s (%s) instead of %s (%s).", c.Name,
+			t.Tenant, t.After, t.Before, t.Is.Metric, formatPlanned(t.Is.Metric, t.Is.Value), r.interval(&t.Is),
+			formatPlanned(t.Was.Metric, t.Was.Value), r.interval(&t.Was)))
 	}
 }
 
