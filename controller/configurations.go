@@ -212,7 +212,7 @@ func (s *Service) Park(ctx context.Context, call Call, id string, e rollout.Park
 // force. Where these are not known, or while others are pinned, it takes the ones on offer.
 func (s *Service) Pin(ctx context.Context, call Call, id string, pin rollout.Pin, check Check,
 	config func(sp *space.Space, base space.Config) (space.Config, error)) (*rollout.Configuration, error) {
-	m, err := s.readable(id)
+	m, err := s.active(id)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +261,7 @@ func (s *Service) Pin(ctx context.Context, call Call, id string, pin rollout.Pin
 
 // Unpin ends a pin.
 func (s *Service) Unpin(ctx context.Context, call Call, id string) error {
-	m, err := s.readable(id)
+	m, err := s.active(id)
 	if err != nil {
 		return err
 	}
@@ -272,17 +272,18 @@ func (s *Service) Unpin(ctx context.Context, call Call, id string) error {
 	return err
 }
 
-// Unpark lets the values of a revision be offered again.
+// Unpark lets the values of a revision be offered again. It returns the proposal of these values that waits again, or
+// else the revision.
 func (s *Service) Unpark(ctx context.Context, call Call, id string, revision int64,
 	check Check) (*rollout.Configuration, error) {
 	return s.operate(ctx, call, id, rollout.Unpark{Revision: revision}, revision, check, "configuration unparked")
 }
 
-// operate makes an operator's change of a revision, which it returns.
+// operate makes an operator's change of a revision. It returns it, or the proposal that waits again by the change.
 func (s *Service) operate(ctx context.Context, call Call, id string, e rollout.Event, revision int64, check Check,
 	done string,
 	attrs ...any) (*rollout.Configuration, error) {
-	m, err := s.readable(id)
+	m, err := s.active(id)
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +297,13 @@ func (s *Service) operate(ctx context.Context, call Call, id string, e rollout.E
 			return nil, err
 		}
 		c, err := v.step(e, s.now())
-		changed = c != nil
+		if changed = c != nil; changed {
+			for _, one := range c.Configurations {
+				if one.State == rollout.Proposed {
+					revision = one.Revision
+				}
+			}
+		}
 		return c, err
 	})
 	if err != nil {
@@ -310,7 +317,7 @@ func (s *Service) operate(ctx context.Context, call Call, id string, e rollout.E
 
 // ForgetInstance drops an instance of a scheduler that is gone.
 func (s *Service) ForgetInstance(ctx context.Context, call Call, id, instance string) error {
-	m, err := s.readable(id)
+	m, err := s.active(id)
 	if err != nil {
 		return err
 	}
@@ -338,7 +345,7 @@ func (s *Service) Parked(id string) ([]rollout.Park, error) {
 // offered.
 func (s *Service) Rollback(ctx context.Context, call Call, id string, r rollout.Rollback) (*rollout.Configuration,
 	error) {
-	m, err := s.readable(id)
+	m, err := s.active(id)
 	if err != nil {
 		return nil, err
 	}

@@ -3,9 +3,12 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -20,7 +23,15 @@ type Gain struct {
 // gained is the last Gain of a scheduler that was simulated.
 type gained struct {
 	Gain
-	until                time.Duration // event time
+	of    compared
+	until time.Duration // event time
+}
+
+// compared identifies values that run, of the scheduler as it is registered.
+type compared struct {
+	revision             int64
+	took                 time.Time // effect
+	hash                 string
 	clockSet, generation int64
 }
 
@@ -41,29 +52,34 @@ func (s *Service) Gain(ctx context.Context, id string) (out Gain, err error) {
 	if err != nil {
 		return out, err
 	}
-	if m.snapshot.Load().Type == External {
+	v := m.snapshot.Load()
+	if v.Type == External {
 		return Gain{Reason: round.ErrNoModel.Error()}, nil
 	}
-	if kept, ok := m.lastGain(); ok {
+	of, _, reason := v.compared()
+	if reason != "" {
+		return Gain{Zero: v.Zero, Revision: v.basis().Running, Reason: reason}, nil
+	}
+	if kept, ok := m.lastGain(of); ok {
 		return kept, nil
 	}
 	err = s.borrow(ctx, m, func(ctx context.Context, turn round.Turn, v *snapshot, ledger *workload.Ledger) error {
-		var ok bool
-		if out, ok = m.lastGain(); ok {
+		of, applied, reason := v.compared()
+		out = Gain{Zero: v.Zero, Revision: v.basis().Running, Reason: reason}
+		if reason != "" {
+			return nil
+		}
+		if kept, ok := m.lastGain(of); ok {
+			out = kept
 			return nil
 		}
 		m.mu.Lock()
 		at := m.history.Known()
 		m.mu.Unlock()
-		out = Gain{Zero: v.Zero, Revision: v.basis().Running}
-		if v.Zero.IsZero() {
-			out.Reason = "there are no events yet"
-			return nil
-		}
 		seen := v.at(ledger, at)
 		seen.Turn = turn
 		in := round.Input{Snapshot: seen, Settings: v.settings(s.o.Workers), Scheduler: v.Type, Goal: v.goal}
-		g, reason, err := v.gain(ctx, &in)
+		g, reason, err := v.gain(ctx, &in, &of, applied)
 		if err != nil {
 			return err
 		}
@@ -72,7 +88,7 @@ func (s *Service) Gain(ctx context.Context, id string) (out Gain, err error) {
 		}
 		if g != nil {
 			m.mu.Lock()
-			m.gained = gained{out, at + gainFor, v.ClockSet, v.Generation}
+			m.gained = gained{out, of, at + gainFor}
 			m.mu.Unlock()
 		}
 		return nil
@@ -80,41 +96,53 @@ func (s *Service) Gain(ctx context.Context, id string) (out Gain, err error) {
 	return out, err
 }
 
-// gain compares the configuration in force with the registered defaults; the reason says why the comparison does not
-// count, or why there is none.
-func (v *snapshot) gain(ctx context.Context, in *round.Input) (g *round.Gained, reason string, err error) {
+// compared returns the configuration in force, whose gain is asked for; the reason says why there is nothing to compare.
+func (v *snapshot) compared() (of compared, applied space.Config, reason string) {
 	state, defaults := v.rollout(), v.space.Default()
 	c := state.Running()
 	switch {
+	case v.Zero.IsZero():
+		return of, applied, "there are no events yet"
 	case c == nil:
-		return nil, "what runs is not known", nil
+		return of, applied, "what runs is not known"
 	case state.Wave != nil:
-		return nil, "a rollout is under way: instances run different configurations", nil
+		return of, applied, "a rollout is under way: instances run different configurations"
+	case slices.ContainsFunc(state.Instances, func(i rollout.Instance) bool {
+		return i.Revision != c.Revision && i.Hash != c.Hash
+	}):
+		return of, applied, fmt.Sprintf("not all instances say that they run revision %d", c.Revision)
 	}
 	applied, err := state.Incumbent(defaults)
 	if err != nil {
-		return nil, "what runs is outside the space: " + err.Error(), nil
+		return of, applied, "what runs is outside the space: " + err.Error()
 	}
 	if applied.Equal(defaults) {
-		return nil, "the registered defaults run", nil
+		return of, applied, "the registered defaults run"
 	}
 	took := TookEffect(c)
 	if took.IsZero() {
-		return nil, fmt.Sprintf("when revision %d took effect is not known", c.Revision), nil
+		return of, applied, fmt.Sprintf("when revision %d took effect is not known", c.Revision)
 	}
+	return compared{c.Revision, took.UTC(), applied.Hash(), v.ClockSet, v.Generation}, applied, ""
+}
+
+// gain compares values that run with the registered defaults; the reason says why the comparison does not count, or
+// why there is none.
+func (v *snapshot) gain(ctx context.Context, in *round.Input, of *compared, applied space.Config) (g *round.Gained,
+	reason string, err error) {
 	at, age := in.State.At, longestGain
-	since := max(took.Sub(v.Zero), 0)
+	since := max(of.took.Sub(v.Zero), 0)
 	for age > leastGain && len(in.Ledger.Arrivals(max(since, at-age), at)) > gainJobs {
 		age /= 2
 	}
 	since = max(since, at-age)
 	switch {
 	case at-since < leastGain:
-		return nil, fmt.Sprintf("revision %d is in force for less than %v of event time", c.Revision, leastGain), nil
+		return nil, fmt.Sprintf("revision %d is in force for less than %v of event time", of.revision, leastGain), nil
 	case !in.State.HasNode():
 		return nil, round.ErrNoNode.Error(), nil
 	}
-	g, err = round.Gain(ctx, in, since, applied, defaults)
+	g, err = round.Gain(ctx, in, since, applied, v.space.Default())
 	switch {
 	case err != nil:
 		return nil, "", err
@@ -126,12 +154,9 @@ func (v *snapshot) gain(ctx context.Context, in *round.Input) (g *round.Gained, 
 	return g, "", nil
 }
 
-// lastGain returns what is kept, if it is of the last hour, of what runs and of the scheduler as it is registered.
-func (m *schedulerState) lastGain() (Gain, bool) {
+// lastGain returns the kept one, if it is of the last hour and of the same values.
+func (m *schedulerState) lastGain(of compared) (Gain, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v, kept := m.snapshot.Load(), &m.gained
-	ok := kept.clockSet == v.ClockSet && kept.generation == v.Generation && kept.Revision == v.basis().Running &&
-		m.history.Known() < kept.until
-	return kept.Gain, ok
+	return m.gained.Gain, m.gained.of == of && m.history.Known() < m.gained.until
 }

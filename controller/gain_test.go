@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/space"
 )
 
 // TestGain: the configuration in force is compared with the registered defaults, on what came since it took effect.
@@ -39,7 +41,28 @@ func TestGain(t *testing.T) {
 		t.Error("what was replayed is not kept for an hour")
 	}
 	c.until(took+2*time.Hour+time.Minute, nil)
-	if again := ask(""); again.To <= g.To || again.From != took {
+	again := ask("")
+	if again.To <= g.To || again.From != took {
 		t.Errorf("after an hour: %+v", again.Gained)
 	}
+	say := func(ack rollout.Ack) {
+		t.Helper()
+		ack.Applied = origin.Add(took)
+		if _, _, err := c.service.Acknowledge(t.Context(), controller.Call{}, simulatedID, 2, ack); err != nil {
+			t.Fatal(err)
+		}
+	}
+	two := with(t, "queues=2", "queue_thresholds=3600")
+	differ := map[string]space.Value{}
+	for _, id := range []string{"queues", "queue_thresholds"} {
+		differ[id] = two.Get(id)
+	}
+	say(rollout.Ack{State: rollout.AckPartial, Effective: differ})
+	if other := ask(""); other.Gained == again.Gained {
+		t.Error("what was replayed is kept though other values run")
+	}
+	say(rollout.Ack{State: rollout.AckPartial, Instance: "a", Effective: differ})
+	ask("")
+	say(rollout.Ack{State: rollout.AckFailed, Instance: "b"})
+	ask("not all instances say that they run revision 2")
 }

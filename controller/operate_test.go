@@ -139,6 +139,51 @@ func TestPark(t *testing.T) {
 	}
 }
 
+// TestUnparkAnotherRevision: to unpark by another revision of the same values answers with the proposal that waits
+// again, also in a dry run. A deleted scheduler refuses to, whether something would change or not.
+func TestUnparkAnotherRevision(t *testing.T) {
+	h := start(t, nil)
+	h.register("s", controller.Recommend)
+	ctx := context.Background()
+	propose := func(queues int) {
+		t.Helper()
+		if _, err := h.service.ProposeValues(ctx, controller.Call{}, "s", "test", nil,
+			func(_ *space.Space, base space.Config) (space.Config, error) {
+				return base.With("queues", space.Int(queues)), nil
+			}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	park := func(revision int64) error {
+		_, err := h.service.Park(ctx, controller.Call{}, "s", rollout.ParkProposal{Revision: revision}, nil)
+		return err
+	}
+	propose(4)
+	propose(5)
+	propose(4)
+	if err := park(4); err != nil {
+		t.Fatal(err)
+	}
+	for _, dry := range []bool{true, false} {
+		c, err := h.service.Unpark(ctx, controller.Call{DryRun: dry}, "s", 2, nil)
+		if err != nil || c.Revision != 4 || c.State != rollout.Proposed {
+			t.Errorf("dry run %v: %+v, %v", dry, c, err)
+		}
+	}
+	if err := park(4); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.service.Delete(ctx, controller.Call{}, "s", func(*controller.Scheduler) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{"parked already": park(4), "not proposed": park(2),
+		"no pin": h.service.Unpin(ctx, controller.Call{}, "s")} {
+		if !errors.Is(err, controller.ErrDeleted) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestRollbackSentAgain: a caller that did not get the answer asks again, maybe
 // after the scheduler applied its offer, or the service began anew.
 func TestRollbackSentAgain(t *testing.T) {

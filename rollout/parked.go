@@ -157,6 +157,9 @@ func (e Unpark) apply(t *transition) error {
 	case c.State == Lost:
 		return t.lost(e.Revision)
 	}
+	if c.State == Parked {
+		return t.resume(c)
+	}
 	for _, proposal := range t.Configurations {
 		if proposal.State == Parked && proposal.Hash == c.Hash {
 			return t.resume(proposal)

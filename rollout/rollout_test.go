@@ -325,6 +325,23 @@ func TestParkProposal(t *testing.T) {
 	}
 }
 
+// TestUnparkOneOfTwo: of two parked proposals of the same values the one that is named waits again.
+func TestUnparkOneOfTwo(t *testing.T) {
+	s := registered()
+	for i, e := range []Event{offer(1), ack(2, AckApplied), offer(2), ack(3, AckApplied), propose(1),
+		ParkProposal{Revision: 4}, revert(3, 2, true), ParkProposal{Revision: 5}} {
+		var err error
+		if s, _, err = Step(s, e, at(i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ unpark, waits int64 }{{4, 4}, {5, 5}, {2, 4}} { // revision 2 has them, too
+		if next, _, err := Step(s, Unpark{c.unpark}, at(9)); err != nil || next.Proposal() != c.waits {
+			t.Errorf("%d: %s, %v", c.unpark, summary(next), err)
+		}
+	}
+}
+
 // TestParkEnds: values that did worse are parked until an instant, unless an operator goes
 // back to them or the event clock is set back.
 func TestParkEnds(t *testing.T) {

@@ -61,10 +61,10 @@ const markEvery = 500
 // replica is the state of a store that follows a log.
 type replica struct {
 	at       Place
-	events   uint64 // the last entry whose events are applied
-	applying Place  // of the last of the entries that are being applied
-	partial  bool   // they have more than events
-	unmarked int
+	events   uint64       // the last entry whose events are applied
+	applying Place        // of the last of the entries that are being applied
+	partial  bool         // they have more than events
+	marked   uint64       // the entry at which config.db is
 	clock    atomic.Int64 // nanoseconds since 1970
 }
 
@@ -376,8 +376,8 @@ func (r *Store) applyTogether(entries []Entry) ([]Result, error) {
 		err = r.apply(ops, out)
 	}
 	if err == nil {
-		p.unmarked += len(entries)
-		if p.unmarked >= markEvery || last.alone() {
+		// An entry whose change is marked is not marked again: if that failed, the change would be made twice.
+		if last.Sequence-p.marked >= markEvery || last.alone() && p.marked < last.Sequence {
 			err = r.change(func(*bolt.Tx) error { return nil })
 		}
 	}
@@ -390,7 +390,7 @@ func (r *Store) applyTogether(entries []Entry) ([]Result, error) {
 
 // Mark writes the place of the replica to config.db, as a backup needs it.
 func (r *Store) Mark() error {
-	if r.replica.unmarked == 0 {
+	if r.replica.marked == r.replica.at.Sequence {
 		return nil
 	}
 	r.replica.applying = r.replica.at // not an entry that failed
@@ -522,7 +522,7 @@ func (r *Store) mark(tx *bolt.Tx) error {
 	}
 	p := storedPlace{Place: r.replica.applying}
 	if fileOf(tx) == configFile {
-		r.replica.unmarked = 0
+		tx.OnCommit(func() { r.replica.marked = p.Sequence })
 	} else if r.replica.partial {
 		p.Partial = p.Sequence - r.replica.at.Sequence
 	}
@@ -550,7 +550,7 @@ func (r *Store) openReplica(adopt bool) error {
 		if r.replica != nil {
 			var p storedPlace
 			p, err = placeIn(tx)
-			r.replica.at = p.Place
+			r.replica.at, r.replica.marked = p.Place, p.Sequence
 		}
 		return err
 	})
@@ -570,7 +570,7 @@ func (r *Store) openReplica(adopt bool) error {
 		})
 		if err == nil {
 			if want {
-				r.replica.at = Place{}
+				r.replica.at, r.replica.marked = Place{}, 0
 			}
 			err = r.unmarkSegments()
 		}

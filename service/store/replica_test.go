@@ -13,6 +13,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/service/studies"
 	"github.com/autosched/autosched/study"
@@ -244,6 +245,58 @@ func TestEntriesWithADamagedRecord(t *testing.T) {
 	}
 	if found, err := notes(r); err != nil || len(found) != 1 || at.Sequence != 1 || r.Place().Sequence != 1 {
 		t.Errorf("at entry %d, the file at %d, with notes %v, %v", r.Place().Sequence, at.Sequence, found, err)
+	}
+}
+
+// The place of entries of events is written before a copy, also after a commit that marked it has failed; an entry
+// alone whose change marks it has no other commit, which could fail with the change made.
+func TestMark(t *testing.T) {
+	r, err := Open(t.TempDir(), Options{Replica: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	place := func() (at storedPlace, tx int) {
+		t.Helper()
+		if err := r.viewConfig(func(b *bolt.Tx) (err error) { tx = b.ID(); at, err = placeIn(b); return err }); err != nil {
+			t.Fatal(err)
+		}
+		return at, tx
+	}
+	commits := func(f func() error) int {
+		t.Helper()
+		_, before := place()
+		if err := f(); err != nil {
+			t.Fatal(err)
+		}
+		_, after := place()
+		return after - before
+	}
+	apply := func(sequence uint64, op *Op) func() error {
+		return func() error {
+			_, err := r.Apply(Entry{Place{Sequence: sequence}, damageDay, []*Op{op}})
+			return err
+		}
+	}
+	commits(apply(1, EventsOp("s", []workload.Event{event("1", 1)})))
+	fails := errors.New("the disk is full")
+	if err := r.update(func(tx *bolt.Tx) error { return errors.Join(r.mark(tx), fails) }); !errors.Is(err, fails) {
+		t.Fatal(err)
+	}
+	commits(r.Mark)
+	if at, _ := place(); at.Sequence != 1 {
+		t.Errorf("a copy is at entry %d, not 1", at.Sequence)
+	}
+	if n := commits(r.Mark); n != 0 {
+		t.Errorf("%d commits of the same place", n)
+	}
+	note := commits(apply(2, &Op{Note: &audit.Record{Time: damageDay, Resource: "schedulers/s",
+		Origin: audit.Origin{Actor: "alice", Verb: "Test"}}}))
+	if n := commits(apply(3, &Op{Purge: &controller.Expired{}})); n != note {
+		t.Errorf("an entry alone has %d commits, a note %d", n, note)
+	}
+	if commits(apply(4, &Op{KeepTexts: &keepTextsOp{Scheduler: "u"}})); r.replica.marked != 4 {
+		t.Errorf("an entry alone without a change is not marked: %d", r.replica.marked)
 	}
 }
 
