@@ -209,7 +209,7 @@ func TestEmpty(t *testing.T) {
 	s.call(t, "scheduler", "register", "--builtin", "fifo", "--id", "new", "--nodes", "2", "--gpus-per-node", "4")
 	p.takeFaults() // the browser logs an answer of 404
 	p.visit(s.pages + "/")
-	p.check("registered-overview", "(?s)All is well.*No round has been decided yet")
+	p.check("registered-overview", "(?s)All is well.*nothing is compared: there are no events yet.*No round has been decided yet")
 	p.visit(s.pages + "/schedulers/new")
 	p.check("registered-scheduler", "None has acknowledged anything")
 	p.visit(s.pages + "/schedulers/new/history")
@@ -318,7 +318,7 @@ func gain(p *tab, s *service, number string) {
 	})
 	p.visit(s.pages + "/")
 	p.check("overview-gain", "(?s)revision "+number+" since.*What tuning gained.*saved per job \\(.*"+
-		"observed.*delay per job .*simulated.*with the registered defaults")
+		"observed.*delay per job .*, under revision "+number+"\\b.*simulated.*with the registered defaults")
 }
 
 // history looks at the decisions that led to a revision and away from it.

@@ -162,8 +162,8 @@ function Card(p: { scheduler: Scheduler; who: Identity; style: Style }) {
             f.plural(load.waitingJobs ?? 0, "job waits", "jobs wait")} for {f.plural(load.waitingGpus ?? 0, "GPU")} (<A
             href={link(`/schedulers/${name}/timeline`)}>timeline</A>)</> : "…"}</Fact>
           <Fact name="In force" kind="observed" wide>{c ? <InForce scheduler={s} current={c} style={p.style} /> : "…"}</Fact>
-          <Fact name="What tuning gained" wide>{c?.origin === "DEFAULT" ? <span class="soft">nothing yet: the registered defaults are on offer</span> : c ? <>{p.who.may("GetTuningGain") && <Saved name={s.name} revision={c.revision} style={p.style} />}
-            <Gain current={c} metric={metric} style={p.style} /></> : "…"}</Fact>
+          <Fact name="What tuning gained" wide>{c ? <>{p.who.may("GetTuningGain") && <Saved name={s.name} current={c} style={p.style} />}
+            {c.origin !== "DEFAULT" && <Gain current={c} metric={metric} style={p.style} />}</> : "…"}</Fact>
           <Fact name="Findings, by wasted GPU-hours" kind="observed" wide>
             {!d.data ? "…" : open.length ? (
               <A href={link("/findings", { scheduler: name })}>
@@ -224,6 +224,7 @@ interface Band {
 }
 
 interface TuningGain {
+  revision?: string;
   noGainReason?: string;
   startTime?: Time;
   endTime?: Time;
@@ -236,10 +237,10 @@ interface TuningGain {
 }
 
 // Saved is the delay of jobs as observed, beside that of a replay of the same time with the registered defaults.
-function Saved(p: { name: string; revision: string; style: Style }) {
-  const d = useLoaded(`gain of ${p.name} ${p.revision}`, () => get<TuningGain>(path(p.name, "tuningGain")), longPeriod), g = d.data;
+function Saved(p: { name: string; current: Configuration; style: Style }) {
+  const d = useLoaded(`gain of ${p.name} ${p.current.revision} ${p.current.state}`, () => get<TuningGain>(path(p.name, "tuningGain")), longPeriod), g = d.data;
   if (!g) return d.failure ? <Fault failure={d.failure} /> : <span class="soft" role="status">What came is replayed with the registered defaults…<br /></span>;
-  if (!g.savedHours) return <span class="soft">not compared with the registered defaults: {g.noGainReason}<br /></span>;
+  if (!g.savedHours) return <span class="soft">nothing is compared: {g.noGainReason}<br /></span>;
   const jobs = g.jobCount ?? 0, q = (hours = 0) => f.seconds(Math.round((hours * 3600e3) / (jobs || 1)) / 1000, p.style.unit);
   const { low = 0, middle = 0, high = 0 } = g.savedHours, unclear = low <= 0 && high >= 0;
   const band = (b: Band = {}) => `${q(b.middle)} (${q(b.low)} to ${q(b.high)})`;
@@ -250,7 +251,7 @@ function Saved(p: { name: string; revision: string; style: Style }) {
         unclear ? "no clear change of the delay of jobs" : middle > 0 ? "jobs are delayed less" : "jobs are delayed more"}</span>:{" "}
       {q(middle)} saved per job ({q(low)} to {q(high)}){change}
       <br />
-      <From kind="observed" /> <span class="soft">delay per job {q(g.delayHours)}, of {f.plural(jobs, "job")} since {f.instant(g.startTime, p.style)}</span>
+      <From kind="observed" /> <span class="soft">delay per job {q(g.delayHours)}, of {f.plural(jobs, "job")} since {f.instant(g.startTime, p.style)}, under revision {g.revision}</span>
       <br />
       <From kind="simulated" /> <span class="soft">{band(g.replayedDelayHours)}; with the registered defaults {band(g.defaultDelayHours)}</span>
       <br />

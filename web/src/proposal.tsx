@@ -101,8 +101,8 @@ export function RevisionPage(p: { name: string; number: string; who: Identity; s
       await call("POST", path(c.name, "park"), { etag: c.etag, reason }, reason);
       setDone(`Revision ${c.revision} is parked.`);
     } else if (act === "unpark") {
-      const now = await call<Configuration>("POST", path(c.name, "unpark"), {}, reason);
-      setDone(now.state === "PROPOSED" ? `Revision ${c.revision} waits again.` : "The values may be offered again.");
+      const now = await call<Configuration>("POST", path(c.name, "unpark"), { etag: c.etag }, reason);
+      setDone(now.state === "PROPOSED" ? `Revision ${now.revision} waits again.` : "The values may be offered again.");
     } else {
       const to = await call<Configuration>("POST", path(s.name) + "/configurations:rollback", { fromRevision: c.revision }, reason);
       setDone(`Rolled back: the service offers revision ${to.revision}.`);

@@ -95,8 +95,8 @@ type ConfigurationServiceClient interface {
 	// another offer to the scheduler, or another space, supersedes it. To park what is PARKED changes nothing.
 	ParkConfiguration(ctx context.Context, in *ParkConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
 	// UnparkConfiguration lets the values of a revision be offered again. It does
-	// not offer them. A PARKED revision becomes PROPOSED, which is FAILED_PRECONDITION while another one is.
-	// Values that are not parked are NOT_FOUND.
+	// not offer them. A PARKED revision of these values becomes PROPOSED and is the answer, whichever revision is named;
+	// that is FAILED_PRECONDITION while another one is. Values that are not parked are NOT_FOUND.
 	UnparkConfiguration(ctx context.Context, in *UnparkConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
 	// ListParkedConfigurations lists the values that are not offered to a scheduler, in the order in which they were
 	// parked: refused ones, then PARKED proposals and values that did worse than promised.
@@ -338,8 +338,8 @@ type ConfigurationServiceServer interface {
 	// another offer to the scheduler, or another space, supersedes it. To park what is PARKED changes nothing.
 	ParkConfiguration(context.Context, *ParkConfigurationRequest) (*Configuration, error)
 	// UnparkConfiguration lets the values of a revision be offered again. It does
-	// not offer them. A PARKED revision becomes PROPOSED, which is FAILED_PRECONDITION while another one is.
-	// Values that are not parked are NOT_FOUND.
+	// not offer them. A PARKED revision of these values becomes PROPOSED and is the answer, whichever revision is named;
+	// that is FAILED_PRECONDITION while another one is. Values that are not parked are NOT_FOUND.
 	UnparkConfiguration(context.Context, *UnparkConfigurationRequest) (*Configuration, error)
 	// ListParkedConfigurations lists the values that are not offered to a scheduler, in the order in which they were
 	// parked: refused ones, then PARKED proposals and values that did worse than promised.

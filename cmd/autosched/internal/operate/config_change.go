@@ -285,10 +285,13 @@ does not offer them: a later round may find them, and 'autosched scheduler confi
 					&pb.UnparkConfigurationRequest{Name: revisionName(name, revision), ValidateOnly: f.ValidateOnly,
 						Etag: f.Etag})
 				done := fmt.Sprintf("the values of revision %d are unparked", revision)
-				if got.GetState() == pb.Configuration_PROPOSED {
-					done = fmt.Sprintf("revision %d waits %s", revision, cli.WaitsText(cli.ShortName(name)))
-				}
 				can := fmt.Sprintf("the values of revision %d can be unparked", revision)
+				if waits := got.GetRevision(); got.GetState() == pb.Configuration_PROPOSED {
+					done = fmt.Sprintf("revision %d waits %s", waits, cli.WaitsText(cli.ShortName(name)))
+					if waits != revision {
+						can += fmt.Sprintf("; revision %d, which has them, waits again then", waits)
+					}
+				}
 				return f.Outcome(cmd, got, err, can, done)
 			})
 		},
