@@ -301,6 +301,7 @@ func (s *Service) operate(ctx context.Context, call Call, id string, e rollout.E
 			for _, one := range c.Configurations {
 				if one.State == rollout.Proposed {
 					revision = one.Revision
+					s.nameRevision(call, id, revision)
 				}
 			}
 		}

@@ -182,6 +182,28 @@ func TestParkConfiguration(t *testing.T) {
 	})
 }
 
+// TestUnparkSentAgain: the answer is the proposal that waits again, by an earlier revision of its values and sent again.
+func TestUnparkSentAgain(t *testing.T) {
+	f := serve(t, nil)
+	f.create("prod", pb.SchedulerSpec_RECOMMEND)
+	ctx, name := background(t), "schedulers/prod"
+	var all []*pb.Configuration
+	for _, queues := range []float64{4, 5, 4} {
+		all = append(all, must[*pb.Configuration](t)(f.config.ProposeConfiguration(ctx, &pb.ProposeConfigurationRequest{
+			Parent: name, Reason: "quarter",
+			Parameters: map[string]*structpb.Value{"queues": structpb.NewNumberValue(queues)}})))
+	}
+	must[*pb.Configuration](t)(f.config.ParkConfiguration(ctx,
+		&pb.ParkConfigurationRequest{Name: all[2].GetName()}))
+	unpark := &pb.UnparkConfigurationRequest{Name: all[0].GetName(), RequestId: "again"}
+	for range 2 {
+		got, err := f.config.UnparkConfiguration(ctx, unpark)
+		if err != nil || got.GetName() != all[2].GetName() || got.GetState() != pb.Configuration_PROPOSED {
+			t.Errorf("%v waits, %v", got, err)
+		}
+	}
+}
+
 // TestPinDuringWaves: pinned values reach all instances at once, in the middle of a wave, a freeze and a pause; a
 // refusal ends the pin, and a deleted scheduler keeps it until it is undeleted.
 func TestPinDuringWaves(t *testing.T) {
