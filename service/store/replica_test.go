@@ -258,7 +258,11 @@ func TestMark(t *testing.T) {
 	defer r.Close()
 	place := func() (at storedPlace, tx int) {
 		t.Helper()
-		if err := r.viewConfig(func(b *bolt.Tx) (err error) { tx = b.ID(); at, err = placeIn(b); return err }); err != nil {
+		if err := r.viewConfig(func(b *bolt.Tx) (err error) {
+			tx = b.ID()
+			at, err = placeIn(b)
+			return err
+		}); err != nil {
 			t.Fatal(err)
 		}
 		return at, tx
