@@ -96,7 +96,7 @@ func (s *Service) Gain(ctx context.Context, id string) (out Gain, err error) {
 	return out, err
 }
 
-// compared returns the configuration in force, whose gain is asked for; the reason says why there is nothing to compare.
+// compared returns the configuration in force, whose gain is asked for; the reason says why there is none to compare.
 func (v *snapshot) compared() (of compared, applied space.Config, reason string) {
 	state, defaults := v.rollout(), v.space.Default()
 	c := state.Running()

@@ -173,7 +173,8 @@ func TestUnparkAnotherRevision(t *testing.T) {
 	if err := park(4); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.service.Delete(ctx, controller.Call{}, "s", func(*controller.Scheduler) error { return nil }); err != nil {
+	if _, err := h.service.Delete(ctx, controller.Call{}, "s",
+		func(*controller.Scheduler) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for name, err := range map[string]error{"parked already": park(4), "not proposed": park(2),
