@@ -182,7 +182,7 @@ func TestParkConfiguration(t *testing.T) {
 	})
 }
 
-// TestUnparkSentAgain: the answer is the proposal that waits again, by an earlier revision of its values and sent again.
+// TestUnparkSentAgain: the answer is the proposal that waits again, by an earlier revision of its values, sent twice.
 func TestUnparkSentAgain(t *testing.T) {
 	f := serve(t, nil)
 	f.create("prod", pb.SchedulerSpec_RECOMMEND)
