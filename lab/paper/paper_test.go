@@ -66,7 +66,8 @@ func TestPage(t *testing.T) {
 }
 
 // TestUnitsAgain: of every kind of unit, and every method, the cheapest one gives the values in the results to the
-// digit. Kinds that take long, and those whose trace is not at hand, are left out.
+// digit; of the default and of presets drawn every hour, one of each window and scheduler. Kinds that take long, and
+// those whose trace is not at hand, are left out.
 func TestUnitsAgain(t *testing.T) {
 	const short = 3 // seconds
 	known, err := Read("results")
@@ -82,7 +83,8 @@ func TestUnitsAgain(t *testing.T) {
 		kind := u.Experiment
 		if kind == "methods" {
 			part := strings.SplitN(u.ID(), "/", 4)
-			if kind = path.Dir(part[3]); kind == "default" && ofAll(windowOf(part[1])) {
+			kind = path.Dir(part[3])
+			if kind == "default" && ofAll(windowOf(part[1])) || kind == "random-preset" {
 				kind = path.Join(kind, part[1], part[2])
 			}
 		}
