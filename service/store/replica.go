@@ -65,6 +65,7 @@ type replica struct {
 	applying Place        // of the last of the entries that are being applied
 	partial  bool         // they have more than events
 	marked   uint64       // the entry at which config.db is
+	whole    uint64       // the entry up to which the segments had changes, too, when they were opened
 	clock    atomic.Int64 // nanoseconds since 1970
 }
 
@@ -369,6 +370,8 @@ func (r *Store) applyTogether(entries []Entry) ([]Result, error) {
 		ops = append(ops, e.Ops...)
 	}
 	p.applying, p.partial = last.Place, len(calls) < len(ops)
+	// Events that a process stored and was killed before their changes say nothing of these.
+	again := len(calls) > 0 && calls[0].entry <= p.events
 	p.clock.Store(last.Time.UnixNano())
 	out := make([]Result, len(ops))
 	err := r.applyEvents(calls)
@@ -377,7 +380,7 @@ func (r *Store) applyTogether(entries []Entry) ([]Result, error) {
 	}
 	if err == nil {
 		// An entry whose change is marked is not marked again: if that failed, the change would be made twice.
-		if last.Sequence-p.marked >= markEvery || last.alone() && p.marked < last.Sequence {
+		if last.Sequence-p.marked >= markEvery || (again || last.alone()) && p.marked < last.Sequence {
 			err = r.change(func(*bolt.Tx) error { return nil })
 		}
 	}
@@ -524,7 +527,7 @@ func (r *Store) mark(tx *bolt.Tx) error {
 	if fileOf(tx) == configFile {
 		tx.OnCommit(func() { r.replica.marked = p.Sequence })
 	} else if r.replica.partial {
-		p.Partial = p.Sequence - r.replica.at.Sequence
+		p.Partial = p.Sequence - max(r.replica.at.Sequence, r.replica.whole)
 	}
 	return putPlain(tx.Bucket([]byte(metaBucket)), placeKey, p)
 }
@@ -588,7 +591,7 @@ func (r *Store) openReplica(adopt bool) error {
 		return err
 	}
 	events, err := r.eventsPlace()
-	r.replica.events = events.Sequence
+	r.replica.events, r.replica.whole = events.Sequence, events.Sequence-events.Partial
 	return err
 }
 

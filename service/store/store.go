@@ -174,7 +174,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", dir, adviseRestore(err))
 	}
-	if o.Replica { // a damaged one is made anew
+	if err = r.syncSegments(); err == nil && o.Replica { // a damaged one is made anew
 		err = r.checkFiles()
 	}
 	if err == nil {
@@ -195,6 +195,22 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	r.initEpoch(o)
 	return r, nil
+}
+
+// syncSegments brings events to disk that a process wrote and was killed before it did so: neither a sender that
+// repeats them nor a log that goes on writes them again.
+func (r *Store) syncSegments() error {
+	names, err := segmentNames(r.dir)
+	for _, name := range names {
+		var f *os.File
+		if f, err = os.Open(filepath.Join(r.dir, name)); err == nil {
+			err = errors.Join(f.Sync(), f.Close())
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, storageError(err))
+		}
+	}
+	return errors.Join(err, atomicfile.SyncDir(r.dir))
 }
 
 // ended returns ErrClosed once the store is being closed.

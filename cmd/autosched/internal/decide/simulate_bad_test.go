@@ -47,8 +47,8 @@ func TestRunThatFailsLeavesFilesAlone(t *testing.T) {
 		t.Errorf("files %v, want %v; jobs.csv holds %q", got, before, jobs)
 	}
 	// Where one cannot be opened, none is left.
-	if code, _, errs := clitest.Run(append(args, "--skip-wider", "--plot", at("none/p.svg"))...); code != 1 ||
-		!strings.Contains(errs, "--plot: open "+at("none/p.svg")) {
+	if code, _, errs := clitest.Run(append(args, "--skip-wider", "--timeline", at("none/run.json"))...); code != 1 ||
+		!strings.Contains(errs, "--timeline: open "+at("none/run.json")) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	if got := names(); !slices.Equal(got, before) {
@@ -212,7 +212,7 @@ func TestSimulateMisuse(t *testing.T) {
 		{"--series /no/such/dir/x", 1, "--series"},
 		{"--timeline /no/such/dir/x", 1, "--timeline"},
 		{"--jobs-out /no/such/dir/x", 1, "--jobs-out"},
-		{"--plot /no/such/dir/x.png", 1, "--plot"},
+		{"--plot /no/such/dir/x.png", 2, "--plot"},
 		{"--plot x.gif", 2, "--plot"},
 		{"extra", 2, "--trace extra"},
 	} {
