@@ -122,6 +122,71 @@ func (a *acked) checkReplica(dir string) error {
 	return nil
 }
 
+// A copy whose process ends between the events of entries and their changes says of no entry that was applied that it
+// lacks it, whatever the portions that it goes on with.
+func TestEndsBetweenEventsAndChanges(t *testing.T) {
+	dir := t.TempDir()
+	var r *Store
+	again := func() {
+		if r != nil {
+			r.Close()
+		}
+		var err error
+		if r, err = Open(dir, Options{Replica: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has := func(want uint64) {
+		t.Helper()
+		if got, _, err := r.logged(); err != nil || got != want {
+			t.Errorf("it has entry %d, want %d; %v", got, want, err)
+		}
+	}
+	apply := func(n int) {
+		t.Helper()
+		if _, err := r.Apply(logAfter(r.Place(), n)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events := func(n int) { // of the next entries, and not their changes
+		t.Helper()
+		entries := logAfter(r.Place(), n)
+		var calls []*appendCall
+		for _, e := range entries {
+			if hasEvents(e.Sequence) {
+				all, err := e.Ops[0].Events.events()
+				if err != nil {
+					t.Fatal(err)
+				}
+				calls = append(calls, &appendCall{entry: e.Sequence, scheduler: "s", events: all})
+			}
+		}
+		r.replica.applying, r.replica.partial = entries[n-1].Place, true
+		r.replica.clock.Store(entries[n-1].Time.UnixNano())
+		if err := r.applyEvents(calls); err != nil {
+			t.Fatal(err)
+		}
+		again()
+	}
+	again()
+	apply(9)
+	events(9) // 14 has a note
+	has(9)
+	apply(3)
+	has(12)
+	apply(6)
+	apply(1) // without a note: config.db is at 18
+	has(19)
+	events(4)
+	has(19)
+	events(9) // from 19
+	has(19)
+	r.Close()
+	if err := (&acked{entry: 19}).checkReplica(dir); err != nil {
+		t.Error(err)
+	}
+}
+
 // Entries make the same directory however many are applied at a time.
 func TestEntriesTogether(t *testing.T) {
 	const n = 250
