@@ -65,7 +65,7 @@ type replica struct {
 	applying Place        // of the last of the entries that are being applied
 	partial  bool         // they have more than events
 	marked   uint64       // the entry at which config.db is
-	whole    uint64       // the entry up to which the segments had changes, too, when they were opened
+	whole    uint64       // the entry up to which changes were made, too, when the segments were opened
 	clock    atomic.Int64 // nanoseconds since 1970
 }
 
@@ -370,7 +370,8 @@ func (r *Store) applyTogether(entries []Entry) ([]Result, error) {
 		ops = append(ops, e.Ops...)
 	}
 	p.applying, p.partial = last.Place, len(calls) < len(ops)
-	// Events that a process stored and was killed before their changes say nothing of these.
+	// Their events are stored, maybe by a process that was killed before it made their changes: only config.db can
+	// tell that these are made.
 	again := len(calls) > 0 && calls[0].entry <= p.events
 	p.clock.Store(last.Time.UnixNano())
 	out := make([]Result, len(ops))

@@ -85,7 +85,7 @@ func (a *acked) checkReplica(dir string) error {
 	defer r.Close()
 	has, _, err := r.logged()
 	if err != nil || has < a.entry {
-		return fmt.Errorf("entry %d was applied, the directory has %d, %w", a.entry, has, err)
+		return fmt.Errorf("entry %d was applied, the directory has %d, %v", a.entry, has, err)
 	}
 	found, err := notes(r)
 	if err != nil {
@@ -117,7 +117,7 @@ func (a *acked) checkReplica(dir string) error {
 		}
 	}
 	if err != nil || len(damage) > 0 || !slices.Equal(ids, want) || !slices.Equal(found, wantNotes) {
-		return fmt.Errorf("from entry %d: events %v, notes %v, %v, %w", has, ids, found, damage, err)
+		return fmt.Errorf("from entry %d: events %v, notes %v, %v, %v", has, ids, found, damage, err)
 	}
 	return nil
 }

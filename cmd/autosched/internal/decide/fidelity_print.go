@@ -37,7 +37,7 @@ func (r *fidelityReport) print(w io.Writer) error {
 	line := func(name string, a *fidelity.Agreement) {
 		fmt.Fprintf(t, "%s\t%d", name, a.Jobs)
 		for _, seconds := range []float64{a.Recorded, a.Simulated, a.P5, a.P25, a.Median, a.P75, a.P95} {
-			fmt.Fprintf(t, "\t%d", int64(math.RoundToEven(seconds))) // 0 without a sign
+			fmt.Fprintf(t, "\t%.0f", math.RoundToEven(seconds)+0) // 0 without a sign
 		}
 		fmt.Fprintf(t, "\t%.2f\t%.2f\t%.2f\t\n", a.Factor, a.KS, a.Rank)
 	}
